@@ -1,0 +1,2 @@
+//! The streamweir command.
+fn main() {}

@@ -1,0 +1,111 @@
+//! Buffers: memory with an identity.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ByteRange, NodeId, StreamId};
+
+/// A piece of device memory with a name and a life of its own.
+///
+/// Two buffers may share bytes, one after the other; that is what the rules
+/// about identity (R2) are for. An access names a buffer, never an address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Buffer {
+    /// The name that reports print.
+    pub name: String,
+    /// What kind of memory it is.
+    pub kind: BufferKind,
+    /// The device addresses it occupies.
+    pub range: ByteRange,
+    /// Whether its first read in a replay may see what an earlier replay or the
+    /// host left there: barriers, split-K counters, all persistent memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub carried: bool,
+}
+
+/// What kind of memory a buffer is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum BufferKind {
+    /// Transient: lives between its alloc point and its last access inside one
+    /// graph.
+    Scratch {
+        /// The stream whose pool it came from.
+        stream: StreamId,
+        /// Where it was taken.
+        alloc: AllocPoint,
+        /// Freed by the host before the node with this number was recorded
+        /// (the number of nodes when nothing followed); `None` when it was
+        /// still held at the end of the capture.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        freed_before: Option<NodeId>,
+    },
+    /// Scratch that a library holds across calls on one captured stream.
+    Workspace {
+        /// The one stream that may use it.
+        stream: StreamId,
+    },
+    /// Outlives the graph: weights, caches, inputs, outputs.
+    Persistent,
+}
+
+/// The place on the allocating stream's chain where a scratch buffer was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocPoint {
+    /// The nodes that the next node of the stream would have depended on. The
+    /// buffer may be used only by nodes that happen after all of them.
+    pub frontier: Vec<NodeId>,
+    /// The number of nodes recorded before.
+    pub before: NodeId,
+}
+
+impl Buffer {
+    /// Memory that outlives the graph, at `range`.
+    pub fn persistent(name: impl Into<String>, range: ByteRange) -> Self {
+        Self {
+            name: name.into(),
+            kind: BufferKind::Persistent,
+            range,
+            carried: true,
+        }
+    }
+
+    /// A scratch buffer taken on `stream` at `alloc`, never freed.
+    pub fn scratch(
+        name: impl Into<String>,
+        range: ByteRange,
+        stream: StreamId,
+        alloc: AllocPoint,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            kind: BufferKind::Scratch {
+                stream,
+                alloc,
+                freed_before: None,
+            },
+            range,
+            carried: false,
+        }
+    }
+
+    /// The stream whose pool or workspace the buffer belongs to.
+    pub fn stream(&self) -> Option<StreamId> {
+        match self.kind {
+            BufferKind::Scratch { stream, .. } | BufferKind::Workspace { stream } => Some(stream),
+            BufferKind::Persistent => None,
+        }
+    }
+}
+
+impl BufferKind {
+    /// The kind in one word, as reports print it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Scratch { .. } => "scratch",
+            Self::Workspace { .. } => "workspace",
+            Self::Persistent => "persistent",
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Whether the tables of a trace fit together.
+//!
+//! The check is about form alone: every id names an entry, every range lies in
+//! its buffer. Whether the capture is safe is the verifier's to say, and so is
+//! whether the edges form a cycle.
+
+use thiserror::Error;
+
+use crate::{BufferId, BufferKind, ByteRange, NodeId, ScopeId, StreamId, Trace};
+
+/// Why a trace, or the file of one, cannot be used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// An id names no entry of its table.
+    #[error("{whence} names {id}, but the trace has {count} {table}")]
+    NoSuchEntry {
+        /// What holds the id.
+        whence: String,
+        /// The id.
+        id: String,
+        /// The table it points into.
+        table: &'static str,
+        /// How many entries that table has.
+        count: usize,
+    },
+    /// An access reaches past its buffer.
+    #[error("node {node} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes")]
+    OutsideBuffer {
+        /// The node.
+        node: NodeId,
+        /// The buffer's name.
+        buffer: String,
+        /// The bytes named by the access.
+        bytes: ByteRange,
+        /// The buffer's length.
+        len: u64,
+    },
+    /// An edge from a node to itself.
+    #[error("node {0} has an edge to itself")]
+    SelfEdge(NodeId),
+    /// The text is not JSON, or not of this form.
+    #[error("not a trace file: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The file says it is something else.
+    #[error("not a trace file: \"format\" is {0:?}, expected {expected:?}", expected = crate::FORMAT)]
+    Format(String),
+    /// The file is of another version.
+    #[error(
+        "trace file of version {found}; this build reads version {supported}. Write the file again with a matching release",
+        supported = crate::VERSION
+    )]
+    Version {
+        /// The version the file names.
+        found: u32,
+    },
+}
+
+impl Trace {
+    /// Checks that the tables fit together.
+    ///
+    /// # Errors
+    /// The first id without an entry, the first access outside its buffer or
+    /// the first edge from a node to itself.
+    pub fn check(&self) -> Result<(), TraceError> {
+        for (i, stream) in self.streams.iter().enumerate() {
+            let whence = || format!("stream {} (\"{}\")", StreamId::at(i), stream.name);
+            if let Some(parent) = stream.parent {
+                self.has_stream(parent, whence)?;
+            }
+            for &node in &stream.end.frontier {
+                self.has_node(node, whence)?;
+            }
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            let whence = || format!("node {} (\"{}\")", NodeId::at(i), node.name);
+            if let Some(stream) = node.stream {
+                self.has_stream(stream, whence)?;
+            }
+            if let Some(scope) = node.scope {
+                self.has_scope(scope, whence)?;
+            }
+            if let crate::NodeKind::Kernel(kernel) = &node.kind {
+                for buffer in kernel.params.iter().filter_map(|p| p.pointer?.buffer) {
+                    self.has_buffer(buffer, whence)?;
+                }
+            }
+        }
+        for (i, edge) in self.edges.iter().enumerate() {
+            let whence = || format!("edge {i}");
+            self.has_node(edge.from, whence)?;
+            self.has_node(edge.to, whence)?;
+            if edge.from == edge.to {
+                return Err(TraceError::SelfEdge(edge.from));
+            }
+        }
+        for (i, buffer) in self.buffers.iter().enumerate() {
+            let whence = || format!("buffer {} (\"{}\")", BufferId::at(i), buffer.name);
+            if let Some(stream) = buffer.stream() {
+                self.has_stream(stream, whence)?;
+            }
+            if let BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } = &buffer.kind
+            {
+                for &node in &alloc.frontier {
+                    self.has_node(node, whence)?;
+                }
+                // These two are positions between nodes, so the count itself
+                // is one of them.
+                for &position in freed_before.iter().chain([&alloc.before]) {
+                    if position.index() > self.nodes.len() {
+                        self.has_node(position, whence)?;
+                    }
+                }
+            }
+        }
+        for (i, access) in self.accesses.iter().enumerate() {
+            let whence = || format!("access {i}");
+            self.has_node(access.node, whence)?;
+            self.has_buffer(access.buffer, whence)?;
+            let buffer = self.buffer(access.buffer);
+            if access.bytes.end > buffer.range.len() {
+                return Err(TraceError::OutsideBuffer {
+                    node: access.node,
+                    buffer: buffer.name.clone(),
+                    bytes: access.bytes,
+                    len: buffer.range.len(),
+                });
+            }
+        }
+        for (i, access) in self.unknown.iter().enumerate() {
+            self.has_node(access.node, || format!("unknown access {i}"))?;
+        }
+        for (i, broken) in self.protocol.iter().enumerate() {
+            let whence = || format!("protocol entry {i} (\"{}\")", broken.call);
+            if let Some(stream) = broken.stream {
+                self.has_stream(stream, whence)?;
+            }
+            if let Some(node) = broken.node {
+                self.has_node(node, whence)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_node(&self, id: NodeId, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
+        within(id, id.index(), self.nodes.len(), "nodes", whence)
+    }
+
+    fn has_stream(&self, id: StreamId, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
+        within(id, id.index(), self.streams.len(), "streams", whence)
+    }
+
+    fn has_buffer(&self, id: BufferId, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
+        within(id, id.index(), self.buffers.len(), "buffers", whence)
+    }
+
+    fn has_scope(&self, id: ScopeId, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
+        within(id, id.index(), self.scopes.len(), "scopes", whence)
+    }
+}
+
+fn within(
+    id: impl ToString,
+    index: usize,
+    count: usize,
+    table: &'static str,
+    whence: impl FnOnce() -> String,
+) -> Result<(), TraceError> {
+    if index < count {
+        return Ok(());
+    }
+    Err(TraceError::NoSuchEntry {
+        whence: whence(),
+        id: id.to_string(),
+        table,
+        count,
+    })
+}

@@ -1,0 +1,82 @@
+//! The file format: one JSON object, versioned. docs/trace-format.md describes
+//! every field.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Trace, TraceError};
+
+/// The value of the `format` field.
+pub const FORMAT: &str = "streamweir-trace";
+
+/// The version that this build writes, and the only one it reads.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct FileOut<'a> {
+    format: &'a str,
+    version: u32,
+    trace: &'a Trace,
+}
+
+/// Read first, so that a file of another version is named as such and not
+/// refused for a field that this version does not know.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileIn {
+    #[serde(rename = "format")]
+    _format: String,
+    #[serde(rename = "version")]
+    _version: u32,
+    trace: Trace,
+}
+
+/// Writes a trace as compact JSON.
+pub fn to_json(trace: &Trace) -> String {
+    write(trace, false)
+}
+
+/// Writes a trace as indented JSON.
+pub fn to_json_pretty(trace: &Trace) -> String {
+    write(trace, true)
+}
+
+fn write(trace: &Trace, pretty: bool) -> String {
+    let file = FileOut {
+        format: FORMAT,
+        version: VERSION,
+        trace,
+    };
+    let text = if pretty {
+        serde_json::to_string_pretty(&file)
+    } else {
+        serde_json::to_string(&file)
+    };
+    // Every key is a string and no Serialize impl of this crate fails.
+    text.expect("a trace always has a JSON form")
+}
+
+/// Reads a trace and checks that its tables fit together.
+///
+/// # Errors
+/// When the bytes are no JSON, of another format or version, or when
+/// [`Trace::check`] refuses the result.
+pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
+    let header: Header = serde_json::from_slice(bytes)?;
+    if header.format != FORMAT {
+        return Err(TraceError::Format(header.format));
+    }
+    if header.version != VERSION {
+        return Err(TraceError::Version {
+            found: header.version,
+        });
+    }
+    let file: FileIn = serde_json::from_slice(bytes)?;
+    file.trace.check()?;
+    Ok(file.trace)
+}

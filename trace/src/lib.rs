@@ -1,0 +1,48 @@
+//! The record of a capture, as plain data.
+//!
+//! A [`Trace`] says what one CUDA graph capture did: which streams took part,
+//! which nodes were recorded, which edges order them, which buffers existed and
+//! which bytes each node touched. Recording a capture, reading a graph back
+//! from the driver and loading a file all give a trace; the planner, the
+//! verifier, the simulator and every report read one.
+//!
+//! The crate holds data and nothing that others must trust: no CUDA, no device
+//! handle, no reachability, no placement. Whatever decides something from a
+//! trace lives in the crate that answers for the decision.
+//!
+//! ```
+//! use streamweir_trace::{Access, AccessMode, Buffer, ByteRange, Edge, Node, NodeKind, Stream, Trace};
+//!
+//! let mut trace = Trace::new("decode");
+//! let main = trace.add_stream(Stream::origin("main"));
+//! let scores = trace.add_buffer(Buffer::persistent("scores", ByteRange::new(0x1000, 0x2000)));
+//! let fill = trace.add_node(Node::new(NodeKind::Memset, "fill").on(main));
+//! let scale = trace.add_node(Node::new(NodeKind::kernel(), "scale").on(main));
+//! trace.add_edge(Edge::full(fill, scale));
+//! trace.add_access(Access::new(fill, scores, ByteRange::new(0, 0x1000), AccessMode::Write));
+//! trace.add_access(Access::new(scale, scores, ByteRange::new(0, 0x1000), AccessMode::ReadWrite));
+//! trace.check()?;
+//! let file = streamweir_trace::to_json(&trace);
+//! assert_eq!(streamweir_trace::from_json(file.as_bytes())?, trace);
+//! # Ok::<(), streamweir_trace::TraceError>(())
+//! ```
+
+mod access;
+mod buffer;
+mod check;
+mod id;
+mod json;
+mod model;
+mod node;
+mod range;
+mod stream;
+
+pub use access::{Access, AccessMode, Phase, UnknownAccess};
+pub use buffer::{AllocPoint, Buffer, BufferKind};
+pub use check::TraceError;
+pub use id::{BufferId, NodeId, ScopeId, StreamId};
+pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
+pub use model::{Edge, EdgeKind, ProtocolBreak, Trace};
+pub use node::{KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine};
+pub use range::ByteRange;
+pub use stream::{Stream, StreamEnd};

@@ -1,0 +1,244 @@
+//! Nodes: the work that a graph replays.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BufferId, ScopeId, StreamId};
+
+/// One node of a captured graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// What the node does.
+    pub kind: NodeKind,
+    /// The kernel's name, or the operation's.
+    pub name: String,
+    /// The captured stream it was recorded on, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamId>,
+    /// The scope it was recorded in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeId>,
+    /// The source line that recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<SourceLine>,
+    /// What is known of programmatic dependent launch in this node.
+    #[serde(default, skip_serializing_if = "PdlWait::is_none")]
+    pub pdl: PdlWait,
+    /// Whether the accesses of the node were declared. A node that is not
+    /// analysed is listed by every verdict, never passed in silence.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub analysed: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+impl Node {
+    /// A node of `kind` called `name`, on no known stream.
+    pub fn new(kind: NodeKind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            stream: None,
+            scope: None,
+            launch: None,
+            pdl: PdlWait::None,
+            analysed: true,
+        }
+    }
+
+    /// The same node, recorded on `stream`.
+    #[must_use]
+    pub fn on(mut self, stream: StreamId) -> Self {
+        self.stream = Some(stream);
+        self
+    }
+}
+
+/// What a node does at replay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum NodeKind {
+    /// A kernel launch.
+    Kernel(KernelNode),
+    /// A copy.
+    Memcpy,
+    /// A fill.
+    Memset,
+    /// Nothing but a place for edges to meet.
+    Empty,
+    /// A call of a host function.
+    Host,
+    /// Another graph, replayed as one node.
+    ChildGraph,
+    /// A wait for an event recorded outside the graph. Orders nothing inside.
+    EventWait,
+    /// A record of an event waited for outside the graph. Orders nothing inside.
+    EventRecord,
+    /// An allocation made by the graph itself.
+    MemAlloc,
+    /// A free made by the graph itself.
+    MemFree,
+    /// A batch of memory operations.
+    BatchMemOp,
+    /// A conditional body.
+    Conditional,
+    /// A signal of an external semaphore.
+    SemaphoreSignal,
+    /// A wait for an external semaphore.
+    SemaphoreWait,
+    /// A kind that this version does not know, by the driver's number.
+    Unknown(u32),
+}
+
+impl NodeKind {
+    /// A kernel of which nothing but the accesses is known.
+    pub fn kernel() -> Self {
+        Self::Kernel(KernelNode::default())
+    }
+
+    /// The kind in one word, as reports print it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Kernel(_) => "kernel",
+            Self::Memcpy => "memcpy",
+            Self::Memset => "memset",
+            Self::Empty => "empty",
+            Self::Host => "host function",
+            Self::ChildGraph => "child graph",
+            Self::EventWait => "event wait",
+            Self::EventRecord => "event record",
+            Self::MemAlloc => "memory allocation",
+            Self::MemFree => "memory free",
+            Self::BatchMemOp => "batch memory operation",
+            Self::Conditional => "conditional",
+            Self::SemaphoreSignal => "semaphore signal",
+            Self::SemaphoreWait => "semaphore wait",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// The launch of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelNode {
+    /// The kernel's symbol in its module, mangled where the compiler mangles.
+    pub function: String,
+    /// Thread blocks along x, y, z; all zero when not known.
+    #[serde(default)]
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z; all zero when not known.
+    #[serde(default)]
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    #[serde(default)]
+    pub shared_bytes: u32,
+    /// The parameters, in the order of the signature.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Param>,
+}
+
+/// One parameter of a kernel launch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Param {
+    /// The name in the signature; empty when read back from a driver.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Offset in the parameter buffer, in bytes.
+    pub offset: u32,
+    /// The raw bytes as passed, in hexadecimal.
+    #[serde(with = "hex")]
+    pub bytes: Vec<u8>,
+    /// What the parameter points to, when it is declared as a pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pointer: Option<PointerParam>,
+}
+
+/// The target of a declared pointer parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointerParam {
+    /// The buffer pointed into; `None` when the declared pointer is in no
+    /// known memory.
+    pub buffer: Option<BufferId>,
+    /// The distance from the first byte of the buffer.
+    pub offset: u64,
+}
+
+/// How a node takes part in programmatic dependent launch (PDL), in which a
+/// kernel may start before the kernel it follows has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PdlWait {
+    /// Nothing is declared: a programmatic edge into the node orders nothing.
+    #[default]
+    None,
+    /// The kernel waits for its predecessors on every path before it touches
+    /// what they wrote.
+    OnAllPaths,
+}
+
+impl PdlWait {
+    fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
+/// A place in source code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceLine {
+    /// The file as the compiler named it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+mod hex {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            text.push(DIGITS[usize::from(byte >> 4)] as char);
+            text.push(DIGITS[usize::from(byte & 15)] as char);
+        }
+        serializer.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits: Option<Vec<u8>> = text
+            .chars()
+            .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
+            .collect();
+        match digits {
+            Some(digits) if digits.len() % 2 == 0 => Ok(digits
+                .chunks_exact(2)
+                .map(|pair| pair[0] << 4 | pair[1])
+                .collect()),
+            _ => Err(D::Error::custom(
+                "expected an even number of hexadecimal digits",
+            )),
+        }
+    }
+}
