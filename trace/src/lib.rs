@@ -16,7 +16,7 @@
 //! let mut trace = Trace::new("decode");
 //! let main = trace.add_stream(Stream::origin("main"));
 //! let scores = trace.add_buffer(Buffer::persistent("scores", ByteRange::new(0x1000, 0x2000)));
-//! let fill = trace.add_node(Node::new(NodeKind::Memset, "fill").on(main));
+//! let fill = trace.add_node(Node::new(NodeKind::memset(), "fill").on(main));
 //! let scale = trace.add_node(Node::new(NodeKind::kernel(), "scale").on(main));
 //! trace.add_edge(Edge::full(fill, scale));
 //! trace.add_access(Access::new(fill, scores, ByteRange::new(0, 0x1000), AccessMode::Write));
@@ -43,6 +43,8 @@ pub use check::TraceError;
 pub use id::{BufferId, NodeId, ScopeId, StreamId};
 pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
 pub use model::{Edge, EdgeKind, ProtocolBreak, Trace};
-pub use node::{KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine};
+pub use node::{
+    CopyNode, FillNode, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine,
+};
 pub use range::ByteRange;
 pub use stream::{Stream, StreamEnd};

@@ -69,9 +69,9 @@ pub enum NodeKind {
     /// A kernel launch.
     Kernel(KernelNode),
     /// A copy.
-    Memcpy,
+    Memcpy(CopyNode),
     /// A fill.
-    Memset,
+    Memset(FillNode),
     /// Nothing but a place for edges to meet.
     Empty,
     /// A call of a host function.
@@ -104,12 +104,22 @@ impl NodeKind {
         Self::Kernel(KernelNode::default())
     }
 
+    /// A copy of which nothing but the accesses is known.
+    pub fn memcpy() -> Self {
+        Self::Memcpy(CopyNode::default())
+    }
+
+    /// A fill of which nothing but the accesses is known.
+    pub fn memset() -> Self {
+        Self::Memset(FillNode::default())
+    }
+
     /// The kind in one word, as reports print it.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Kernel(_) => "kernel",
-            Self::Memcpy => "memcpy",
-            Self::Memset => "memset",
+            Self::Memcpy(_) => "memcpy",
+            Self::Memset(_) => "memset",
             Self::Empty => "empty",
             Self::Host => "host function",
             Self::ChildGraph => "child graph",
@@ -144,6 +154,33 @@ pub struct KernelNode {
     /// The parameters, in the order of the signature.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub params: Vec<Param>,
+}
+
+/// The operands of a copy; all zero when not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyNode {
+    /// The first byte written: a device address, or a host address.
+    #[serde(with = "crate::range::hex_address")]
+    pub to: u64,
+    /// The first byte read: a device address, or a host address.
+    #[serde(with = "crate::range::hex_address")]
+    pub from: u64,
+    /// How many bytes are copied; strided copies count every byte of a row.
+    pub bytes: u64,
+}
+
+/// The operands of a fill; all zero when not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FillNode {
+    /// The first byte written, a device address.
+    #[serde(with = "crate::range::hex_address")]
+    pub to: u64,
+    /// How many bytes are written.
+    pub bytes: u64,
+    /// The value of every byte.
+    pub value: u8,
 }
 
 /// One parameter of a kernel launch.

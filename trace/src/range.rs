@@ -129,3 +129,20 @@ fn parse_hex(text: &str) -> Result<u64, String> {
             format!("expected a 64-bit hexadecimal number such as \"0x1f00\", found {text:?}")
         })
 }
+
+/// A single address as a hexadecimal string, for the same reason.
+pub(crate) mod hex_address {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(
+        address: &u64,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{address:#x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        super::parse_hex(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
