@@ -1,1 +1,8 @@
-//! Crate docs.
+//! Capture, fork and join, verified graphs and their replay.
+
+// `kernel!` names items by `$crate`, and its tests and examples inside this
+// crate by the crate's own name.
+extern crate self as streamweir_sched;
+
+pub mod driver;
+pub mod kernel;

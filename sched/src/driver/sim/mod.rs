@@ -1,0 +1,6 @@
+//! A device on the CPU.
+
+mod kernel;
+mod memory;
+
+pub use kernel::{SimBlock, SimBody, SimFault, SimKernel};

@@ -1,0 +1,154 @@
+//! Handles and the plain values that driver calls take and return.
+
+use std::fmt;
+
+use streamweir_trace::EdgeKind;
+
+macro_rules! handle {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:#x})"), self.0)
+            }
+        }
+    };
+}
+
+handle!(
+    /// A stream of the driver. Zero is CUDA's legacy default stream.
+    StreamHandle
+);
+handle!(
+    /// An event of the driver.
+    EventHandle
+);
+handle!(
+    /// A graph of the driver.
+    GraphHandle
+);
+handle!(
+    /// A node of a graph of the driver.
+    NodeHandle
+);
+handle!(
+    /// An instantiated graph of the driver.
+    ExecHandle
+);
+handle!(
+    /// A loaded module of the driver.
+    ModuleHandle
+);
+handle!(
+    /// A kernel of a loaded module.
+    FunctionHandle
+);
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The backend: `cuda` or `sim`.
+    pub backend: &'static str,
+    /// The device's number in its backend.
+    pub ordinal: u32,
+    /// The product name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Compute capability, major and minor; `(0, 0)` on the simulated device.
+    pub capability: (u32, u32),
+    /// The driver's CUDA version as CUDA encodes it (12080 is 12.8); 0 on the
+    /// simulated device.
+    pub driver_version: u32,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Device memory in bytes.
+    pub memory: u64,
+}
+
+/// Which other calls a capture forbids, as CUDA defines it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CaptureMode {
+    /// Potentially unsafe calls are forbidden to every thread.
+    Global,
+    /// Potentially unsafe calls are forbidden to the capturing thread.
+    ThreadLocal,
+    /// No call is forbidden that does not touch a capturing stream.
+    Relaxed,
+}
+
+/// Whether an event belongs to a capture or to the world outside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventScope {
+    /// The event orders streams inside one capture, or outside any.
+    Internal,
+    /// The event orders a captured stream against work outside the graph, at
+    /// every replay.
+    External,
+}
+
+/// The state of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CaptureStatus {
+    /// The stream is not capturing.
+    None,
+    /// The stream is capturing.
+    Active,
+    /// The stream was capturing until a call broke the capture.
+    Invalidated,
+}
+
+/// How a stream takes part in a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureInfo {
+    /// The state.
+    pub status: CaptureStatus,
+    /// The driver's number of the capture; 0 when the stream is not capturing.
+    pub id: u64,
+    /// The graph under construction. It belongs to the capture: it may be read
+    /// and retained, not destroyed.
+    pub graph: Option<GraphHandle>,
+}
+
+/// An edge of a driver's graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GraphEdge {
+    /// The node that comes first.
+    pub from: NodeHandle,
+    /// The node that follows.
+    pub to: NodeHandle,
+    /// What the edge promises.
+    pub kind: EdgeKind,
+}
+
+/// Where a kernel expects one parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamSlot {
+    /// Offset in the parameter buffer, in bytes.
+    pub offset: u32,
+    /// Size in bytes.
+    pub size: u32,
+}
+
+/// How many blocks of how many threads a launch starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LaunchShape {
+    /// Thread blocks along x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+/// Code that a driver can load.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ModuleImage {
+    /// A cubin, a fatbin or PTX, for a CUDA device.
+    Cuda(Vec<u8>),
+    /// Rust functions, for the simulated device.
+    Sim(Vec<super::sim::SimKernel>),
+}

@@ -1,0 +1,106 @@
+//! Kernels: a signature declared once, with its access modes.
+//!
+//! The signature is the promise that the proof stands on. It says of every
+//! pointer whether the kernel reads it, writes it or both, and how long each
+//! parameter is; it is written once, by [`kernel!`](crate::kernel!), next to
+//! the kernel, and checked against the compiled code when the kernel is
+//! loaded. A call site cannot weaken it: it passes buffers, may narrow their
+//! byte ranges, and may add memory that the kernel reaches through a table.
+//!
+//! ```
+//! use streamweir_sched::kernel;
+//! use streamweir_sched::kernel::{In, Kernel, Out};
+//!
+//! kernel! {
+//!     /// `output[i] = factor * input[i]` for `i < len`.
+//!     pub fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+//! }
+//!
+//! assert_eq!(scale::SYMBOL, "scale");
+//! assert_eq!(scale::signature().slots().last().map(|s| (s.offset, s.size)), Some((20, 4)));
+//! ```
+
+mod element;
+mod signature;
+
+pub use element::{Element, Ptr, Scalar};
+pub use signature::{Atomic, In, InOut, Out, ParamDecl, Role, Signature, Spec};
+
+use crate::driver::sim::{SimBlock, SimFault, SimKernel};
+
+/// A kernel's signature as a type. Implemented by [`kernel!`](crate::kernel!).
+pub trait Kernel: Copy + Send + Sync + 'static {
+    /// The symbol in the module.
+    const SYMBOL: &'static str;
+
+    /// The parameters as the device sees them, in a tuple: a [`Ptr`] for each
+    /// buffer, the value for each scalar.
+    type Raw: Copy;
+
+    /// The declaration.
+    fn signature() -> Signature;
+
+    /// Reads the parameters out of a raw parameter buffer that has the layout
+    /// of [`signature`](Self::signature).
+    fn decode(params: &[u8]) -> Self::Raw;
+}
+
+/// The CPU twin of kernel `K`, for the simulated device: `body` runs one thread
+/// block.
+pub fn twin<K: Kernel>(
+    _: K,
+    body: impl Fn(&mut SimBlock<'_>, K::Raw) -> Result<(), SimFault> + Send + Sync + 'static,
+) -> SimKernel {
+    SimKernel {
+        symbol: K::SYMBOL,
+        params: K::signature().slots(),
+        run: std::sync::Arc::new(move |block: &mut SimBlock<'_>| {
+            let raw = K::decode(block.params());
+            body(block, raw)
+        }),
+    }
+}
+
+/// Declares kernels: name, parameters, access modes.
+///
+/// Each declaration makes a unit type of the kernel's name that implements
+/// [`Kernel`](crate::kernel::Kernel). Buffers are `In<T>`, `Out<T>`, `InOut<T>`
+/// or `Atomic<T>` from [`kernel`](mod@crate::kernel); every other type is a
+/// scalar that implements [`Scalar`](crate::kernel::Scalar). The symbol is the
+/// name, so declare the kernel `extern "C"` in CUDA C++.
+#[macro_export]
+macro_rules! kernel {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($param:ident: $spec:ty),* $(,)?) $(;)?)+) => {
+        $(
+            $(#[$meta])*
+            #[allow(non_camel_case_types)]
+            #[derive(Clone, Copy, Debug)]
+            $vis struct $name;
+
+            impl $crate::kernel::Kernel for $name {
+                const SYMBOL: &'static str = stringify!($name);
+
+                type Raw = ($(<$spec as $crate::kernel::Spec>::Raw,)*);
+
+                fn signature() -> $crate::kernel::Signature {
+                    $crate::kernel::Signature::new(
+                        stringify!($name),
+                        &const { [$(
+                            $crate::kernel::ParamDecl::of::<$spec>(stringify!($param)),
+                        )*] },
+                    )
+                }
+
+                #[allow(unused_variables, unused_mut, unused_assignments)]
+                fn decode(params: &[u8]) -> Self::Raw {
+                    let mut offset = 0;
+                    ($($crate::kernel::Spec::decode_next(
+                        ::core::marker::PhantomData::<$spec>,
+                        params,
+                        &mut offset,
+                    ),)*)
+                }
+            }
+        )+
+    };
+}
