@@ -1,0 +1,102 @@
+//! What a capture, and later its graph, holds of an arena.
+
+use std::fmt;
+use std::sync::Arc;
+
+use streamweir_trace::ByteRange;
+
+use super::segments::{Span, ViewId};
+use super::{Arena, GrantError};
+
+/// One capture's view of an arena, in which every byte is free at first.
+///
+/// Give it to [`Pools::new`](crate::Pools::new). Dropped before the capture has
+/// succeeded, it leaves the arena as it was.
+pub struct View {
+    arena: Arc<Arena>,
+    id: ViewId,
+}
+
+impl View {
+    pub(super) fn new(arena: Arc<Arena>, id: ViewId) -> Self {
+        Self { arena, id }
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    pub(crate) fn grant(&self, bytes: u64) -> Result<Span, GrantError> {
+        self.arena.grant(self.id, bytes)
+    }
+
+    /// Ends the view as a success; `None` when it has ended before.
+    pub(crate) fn commit(&self) -> Option<Lease> {
+        self.arena.commit(self.id)
+    }
+
+    /// Ends the view as a failure; does nothing when it has ended before.
+    pub(crate) fn abort(&self) {
+        self.arena.abort(self.id);
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("arena", &self.arena.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a graph holds of an arena: while it lives, the segments that its capture
+/// used stay in place. Drop it once no launch of the graph is in flight.
+pub struct Lease {
+    arena: Arc<Arena>,
+    covered: Vec<Span>,
+}
+
+impl Lease {
+    pub(super) fn new(arena: Arc<Arena>, covered: Vec<Span>) -> Self {
+        Self { arena, covered }
+    }
+
+    /// The arena.
+    pub fn arena(&self) -> &Arc<Arena> {
+        &self.arena
+    }
+
+    /// The bytes that the graph may touch, one range per segment. Two graphs
+    /// whose ranges overlap must not be in flight together.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = ByteRange> + '_ {
+        self.covered.iter().map(|span| span.range)
+    }
+
+    /// How many bytes these are.
+    pub fn bytes(&self) -> u64 {
+        self.ranges().map(|range| range.len()).sum()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.arena
+            .end_lease(self.covered.iter().map(|span| span.segment));
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("arena", &self.arena.name())
+            .field("ranges", &self.ranges().collect::<Vec<_>>())
+            .finish()
+    }
+}

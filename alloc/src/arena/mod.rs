@@ -1,0 +1,238 @@
+//! The address range that a group of graphs takes its pools from.
+//!
+//! An arena is a list of segments that its backing reserved. The graphs of a
+//! replay group are never in flight together, so each capture gets all bytes of
+//! all segments to itself, as if it were the only one: it opens a [`View`], and
+//! what the arena reserves is the maximum over the captures, not their sum. Two
+//! captures may be open at once, from two threads, and may be given the same
+//! bytes; that is right for the same reason.
+//!
+//! # Guarantees
+//! - Inside one view no byte is granted twice.
+//! - Segments never move and are never handed back while a view uses them or a
+//!   [`Lease`] covers them.
+//! - A capture that fails leaves the arena as it was: a segment goes back when
+//!   no other view uses it and no capture that succeeded ever did. It does not
+//!   matter which of several failing captures made it grow.
+//! - One grower at a time: a view that finds no room while another one grows
+//!   waits and looks again, so two captures do not reserve twice what the larger
+//!   of them needs.
+//! - The backing is called with no lock held.
+//!
+//! Segments stay when their leases are gone, for the next capture; they go back
+//! to the backing with [`Arena::trim`], or when the arena and all leases are gone.
+
+mod backing;
+mod lease;
+mod segments;
+
+use std::fmt;
+use std::sync::Arc;
+
+use streamweir_trace::ByteRange;
+
+pub use self::backing::{Backing, BackingError};
+pub use self::lease::{Lease, View};
+pub(crate) use self::segments::Span;
+use self::segments::{SegmentId, Segments, ViewId};
+use crate::ALIGNMENT;
+use crate::sync::{Condvar, Mutex};
+
+/// How an arena grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaConfig {
+    /// The least that is reserved at once, in bytes.
+    pub segment_bytes: u64,
+    /// The least that one pool takes from a segment at once, in bytes. Larger
+    /// spans leave room to merge freed blocks, smaller ones waste less where
+    /// there are many tags.
+    pub span_bytes: u64,
+}
+
+impl Default for ArenaConfig {
+    /// Segments of 16 MiB, spans of 512 KiB.
+    fn default() -> Self {
+        Self {
+            segment_bytes: 16 << 20,
+            span_bytes: 512 << 10,
+        }
+    }
+}
+
+/// The address range that a replay group takes its pools from.
+pub struct Arena {
+    name: Arc<str>,
+    backing: Arc<dyn Backing>,
+    config: ArenaConfig,
+    segments: Mutex<Segments>,
+    /// Signalled when a grower is done, with or without success.
+    grown: Condvar,
+}
+
+/// Why a view got no span.
+pub(crate) enum GrantError {
+    /// The view has been committed or aborted.
+    Ended,
+    /// The backing gave nothing.
+    Backing(BackingError),
+}
+
+impl Arena {
+    /// An arena that has reserved nothing yet. The name is for reports. Sizes in
+    /// `config` are rounded up to the alignment.
+    pub fn new(
+        name: impl Into<Arc<str>>,
+        backing: Arc<dyn Backing>,
+        config: ArenaConfig,
+    ) -> Arc<Self> {
+        let round = |bytes| crate::rounded(bytes).unwrap_or(ALIGNMENT);
+        Arc::new(Self {
+            name: name.into(),
+            backing,
+            config: ArenaConfig {
+                segment_bytes: round(config.segment_bytes),
+                span_bytes: round(config.span_bytes),
+            },
+            segments: Mutex::new(Segments::default()),
+            grown: Condvar::new(),
+        })
+    }
+
+    /// The arena's name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// A view for one capture, in which every byte of the arena is free.
+    pub fn open(self: &Arc<Self>) -> View {
+        let id = self.segments.lock().open();
+        View::new(Arc::clone(self), id)
+    }
+
+    /// Bytes reserved from the backing.
+    pub fn reserved(&self) -> u64 {
+        self.segments.lock().reserved()
+    }
+
+    /// The segments, oldest first.
+    pub fn segments(&self) -> Vec<ByteRange> {
+        self.segments.lock().ranges()
+    }
+
+    /// Hands the segments back that no open view uses and no lease covers, and
+    /// says how many bytes that were.
+    pub fn trim(&self) -> u64 {
+        let unused = self.segments.lock().take_unused();
+        let bytes = unused.iter().map(ByteRange::len).sum();
+        self.release(unused);
+        bytes
+    }
+
+    /// `bytes` bytes (a multiple of the alignment) or more that this view has
+    /// not been given before.
+    fn grant(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
+        let mut segments = self.segments.lock();
+        loop {
+            if !segments.is_open(view) {
+                return Err(GrantError::Ended);
+            }
+            if let Some(span) = segments.grant(view, bytes, self.config.span_bytes) {
+                return Ok(span);
+            }
+            if !segments.growing {
+                segments.growing = true;
+                break;
+            }
+            self.grown.wait(&mut segments);
+        }
+        drop(segments);
+
+        // From here to the end of the statement this thread is the grower; the
+        // guard also ends that when the backing panics.
+        let grower = Grower(self);
+        let reserved = self.reserve(bytes.max(self.config.segment_bytes));
+        let mut segments = self.segments.lock();
+        let granted = match reserved {
+            Ok(range) if segments.is_open(view) => {
+                segments.push(range);
+                Ok(segments.grant(view, bytes, self.config.span_bytes))
+            }
+            Ok(range) => Err((GrantError::Ended, Some(range))),
+            Err(error) => Err((GrantError::Backing(error), None)),
+        };
+        drop(segments);
+        drop(grower);
+        match granted {
+            Ok(Some(span)) => Ok(span),
+            // The new segment has at least `bytes` bytes and this view has used
+            // none of them; should that ever be untrue, it is a refusal.
+            Ok(None) => Err(GrantError::Backing(BackingError::failed(
+                "a new segment has no room for what it was reserved for",
+            ))),
+            Err((error, unwanted)) => {
+                self.release(unwanted);
+                Err(error)
+            }
+        }
+    }
+
+    /// A new range of the backing, checked against what a backing promises.
+    fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
+        let range = self.backing.reserve(bytes)?;
+        if range.len() >= bytes && range.start.is_multiple_of(ALIGNMENT) {
+            return Ok(range);
+        }
+        self.backing.release(range);
+        Err(BackingError::failed(format!(
+            "asked for {bytes} bytes aligned to {ALIGNMENT}, the backing gave {range}"
+        )))
+    }
+
+    fn commit(self: &Arc<Self>, view: ViewId) -> Option<Lease> {
+        let used = self.segments.lock().commit(view)?;
+        Some(Lease::new(Arc::clone(self), used))
+    }
+
+    fn abort(&self, view: ViewId) {
+        let unused = self.segments.lock().abort(view);
+        self.release(unused);
+    }
+
+    fn end_lease(&self, covered: impl Iterator<Item = SegmentId>) {
+        self.segments.lock().end_lease(covered);
+    }
+
+    fn release(&self, segments: impl IntoIterator<Item = ByteRange>) {
+        for segment in segments {
+            self.backing.release(segment);
+        }
+    }
+}
+
+/// Being the one that grows.
+struct Grower<'a>(&'a Arena);
+
+impl Drop for Grower<'_> {
+    fn drop(&mut self) {
+        self.0.segments.lock().growing = false;
+        self.0.grown.notify_all();
+    }
+}
+
+impl Drop for Arena {
+    /// Views and leases own the arena, so nothing uses a segment any more.
+    fn drop(&mut self) {
+        let all = self.segments.get_mut().ranges();
+        self.release(all);
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("name", &self.name)
+            .field("config", &self.config)
+            .field("segments", &self.segments())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! What the lock of [`Pools`](super::Pools) protects. Nothing here locks, waits
+//! or calls out.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use streamweir_trace::{ByteRange, StreamId};
+
+use super::record::{Block, BlockId, BlockKind, BlockRecord};
+use super::space::Space;
+use crate::arena::Span;
+use crate::clocks::{Clock, Clocks, Position};
+use crate::error::AllocError;
+use crate::policy::Policy;
+use crate::report::{BufferUse, PoolReport, StreamUse, Usage};
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) ended: bool,
+    pub(super) clocks: Clocks,
+    pub(super) blocks: Vec<Held>,
+    policy: Policy,
+    capture: u32,
+    streams: Vec<Lane>,
+    /// One for each stream, or one for all.
+    spaces: Vec<Space>,
+    total: Usage,
+}
+
+/// A captured stream.
+#[derive(Debug)]
+struct Lane {
+    name: Arc<str>,
+    tag: Arc<str>,
+    usage: Usage,
+    reserved: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) record: BlockRecord,
+    chunk: u32,
+    alloc_point: Clock,
+    /// For each stream its last node that accessed the block.
+    users: Clock,
+}
+
+impl State {
+    pub(super) fn new(policy: Policy, capture: u32) -> Self {
+        let shared = (!policy.is_isolated()).then(Space::default);
+        Self {
+            ended: false,
+            clocks: Clocks::default(),
+            blocks: Vec::new(),
+            policy,
+            capture,
+            streams: Vec::new(),
+            spaces: shared.into_iter().collect(),
+            total: Usage::default(),
+        }
+    }
+
+    pub(super) fn add_stream(
+        &mut self,
+        name: Arc<str>,
+        tag: Arc<str>,
+    ) -> Result<StreamId, AllocError> {
+        if let Some(holder) = self.streams.iter().find(|lane| lane.tag == tag) {
+            return Err(AllocError::TagTaken {
+                stream: name,
+                tag,
+                holder: Arc::clone(&holder.name),
+            });
+        }
+        let id = self.clocks.add_stream();
+        self.streams.push(Lane {
+            name,
+            tag,
+            usage: Usage::default(),
+            reserved: 0,
+        });
+        if self.policy.is_isolated() {
+            self.spaces.push(Space::default());
+        }
+        Ok(id)
+    }
+
+    #[inline]
+    pub(super) fn has(&self, stream: StreamId) -> Result<(), AllocError> {
+        let count = self.streams.len();
+        if stream.index() < count {
+            return Ok(());
+        }
+        Err(AllocError::UnknownStream { stream, count })
+    }
+
+    #[inline]
+    pub(super) fn owns(&self, block: BlockId) -> Result<(), AllocError> {
+        if block.capture == self.capture && block.index() < self.blocks.len() {
+            return Ok(());
+        }
+        Err(AllocError::OtherCapture { block })
+    }
+
+    fn holds(&self, block: BlockId) -> Result<(), AllocError> {
+        self.owns(block)?;
+        let record = &self.blocks[block.index()].record;
+        if record.freed_before.is_none() {
+            return Ok(());
+        }
+        Err(AllocError::Freed {
+            buffer: record.name.to_string(),
+            stream: Arc::clone(&self.streams[record.stream.index()].name),
+        })
+    }
+
+    pub(super) fn names(&self, stream: StreamId) -> (Arc<str>, Arc<str>) {
+        let lane = &self.streams[stream.index()];
+        (Arc::clone(&lane.name), Arc::clone(&lane.tag))
+    }
+
+    pub(super) fn wait_for(&mut self, waiting: StreamId, on: StreamId) -> Result<(), AllocError> {
+        self.has(waiting)?;
+        self.has(on)?;
+        self.clocks.wait_for(waiting, on);
+        Ok(())
+    }
+
+    pub(super) fn record(
+        &mut self,
+        stream: StreamId,
+        touched: &[BlockId],
+    ) -> Result<Position, AllocError> {
+        self.has(stream)?;
+        for &block in touched {
+            self.holds(block)?;
+        }
+        let position = self
+            .clocks
+            .record(stream)
+            .ok_or(AllocError::TableFull { table: "nodes" })?;
+        for block in touched {
+            self.blocks[block.index()].users.raise(position);
+        }
+        Ok(position)
+    }
+
+    #[inline]
+    fn space(&self, stream: StreamId) -> usize {
+        if self.policy.is_isolated() {
+            stream.index()
+        } else {
+            0
+        }
+    }
+
+    /// A chunk of `held` bytes that the stream may use, if there is one.
+    pub(super) fn find(&mut self, stream: StreamId, held: u64) -> Result<Option<u32>, AllocError> {
+        if self.blocks.len() >= u32::MAX as usize {
+            return Err(AllocError::TableFull { table: "buffers" });
+        }
+        let at = self.space(stream);
+        let frontier = self.clocks.frontier(stream);
+        let space = &mut self.spaces[at];
+        let mut found = space.take(held, frontier);
+        if found.is_none() && space.coalesce(frontier) {
+            found = space.take(held, frontier);
+        }
+        Ok(found)
+    }
+
+    pub(super) fn add_span(&mut self, stream: StreamId, span: Span) {
+        let at = self.space(stream);
+        self.spaces[at].add(span);
+        self.streams[stream.index()].reserved += span.range.len();
+    }
+
+    /// Makes the chunk that was found a block.
+    pub(super) fn bind(
+        &mut self,
+        chunk: u32,
+        stream: StreamId,
+        bytes: u64,
+        name: Cow<'static, str>,
+        kind: BlockKind,
+    ) -> Block {
+        let chunk_range = self.spaces[self.space(stream)].range(chunk);
+        let held = chunk_range.len();
+        let len = if bytes == 0 { held } else { bytes };
+        let range = ByteRange::new(chunk_range.start, chunk_range.start + len);
+        let id = BlockId {
+            capture: self.capture,
+            // `find` has checked that there is an id left.
+            index: self.blocks.len() as u32,
+        };
+        self.blocks.push(Held {
+            record: BlockRecord {
+                id,
+                name,
+                kind,
+                stream,
+                range,
+                held,
+                alloc_before: self.clocks.nodes(),
+                freed_before: None,
+            },
+            chunk,
+            alloc_point: self.clocks.frontier(stream).clone(),
+            users: Clock::default(),
+        });
+        self.streams[stream.index()].usage.take(held);
+        self.total.take(held);
+        Block { id, range }
+    }
+
+    pub(super) fn free(&mut self, block: BlockId) -> Result<(), AllocError> {
+        self.holds(block)?;
+        let at = &mut self.blocks[block.index()];
+        if at.record.kind == BlockKind::Workspace {
+            return Ok(());
+        }
+        at.record.freed_before = Some(self.clocks.nodes());
+        let mut need = std::mem::take(&mut at.alloc_point);
+        need.join(&at.users);
+        if !self.policy.is_ordered_by_graph() {
+            need = Clock::default();
+        }
+        let (chunk, stream, held) = (at.chunk, at.record.stream, at.record.held);
+        let space = self.space(stream);
+        self.spaces[space].give(chunk, need, self.clocks.frontier(stream));
+        self.streams[stream.index()].usage.give(held);
+        self.total.give(held);
+        Ok(())
+    }
+
+    pub(super) fn visible(&self, block: BlockId, stream: StreamId) -> bool {
+        if self.ended || self.has(stream).is_err() || self.holds(block).is_err() {
+            return false;
+        }
+        let held = &self.blocks[block.index()];
+        let elsewhere = held.record.kind == BlockKind::Workspace && held.record.stream != stream;
+        !elsewhere && held.alloc_point.within(self.clocks.frontier(stream))
+    }
+
+    pub(super) fn report(&self, policy: Policy, arena: Arc<str>) -> PoolReport {
+        let mut streams: Vec<StreamUse> = self
+            .streams
+            .iter()
+            .map(|lane| StreamUse {
+                stream: Arc::clone(&lane.name),
+                tag: Arc::clone(&lane.tag),
+                used: lane.usage.used,
+                peak: lane.usage.peak,
+                reserved: lane.reserved,
+            })
+            .collect();
+        streams.sort_by_key(|lane| std::cmp::Reverse((lane.reserved, lane.peak)));
+        let held = self.blocks.iter().map(|held| &held.record);
+        let mut buffers: Vec<BufferUse> = held
+            .filter(|record| record.freed_before.is_none())
+            .map(|record| BufferUse {
+                name: record.name.clone(),
+                stream: Arc::clone(&self.streams[record.stream.index()].name),
+                kind: record.kind,
+                range: record.range,
+            })
+            .collect();
+        buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.range.len()));
+        PoolReport {
+            arena,
+            policy,
+            used: self.total.used,
+            peak: self.total.peak,
+            reserved: self.streams.iter().map(|lane| lane.reserved).sum(),
+            streams,
+            buffers,
+        }
+    }
+}
