@@ -1,28 +1,231 @@
-//! The memory of the simulated device.
+//! The memory of the simulated device: bytes behind addresses.
+//!
+//! Device addresses start far above any address of the host, so that one
+//! number says which side a copy touches; page-locked host memory is real
+//! memory at its real address. Addresses are never given out twice, and a gap
+//! lies behind every allocation: an access that is stale, or one byte too
+//! long, finds nothing and faults. Memory is zero when it is allocated, which
+//! no real device promises.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
 
 use bytemuck::Pod;
 use streamweir_trace::ByteRange;
 
 use super::kernel::SimFault;
 
-/// Device memory as bytes.
-#[derive(Debug, Default)]
-pub(super) struct Memory {}
+/// What CUDA aligns allocations to.
+const ALIGN: u64 = 256;
+
+/// The first device address: above the 47 bits of a host address.
+const BASE: u64 = 1 << 48;
+
+/// All allocations of one simulated device.
+#[derive(Debug)]
+pub(super) struct Memory {
+    device: BTreeMap<u64, Block>,
+    host: BTreeMap<u64, Block>,
+    next: u64,
+    used: u64,
+    limit: u64,
+}
 
 impl Memory {
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            device: BTreeMap::new(),
+            host: BTreeMap::new(),
+            next: BASE,
+            used: 0,
+            limit,
+        }
+    }
+
+    /// Allocates device memory; `None` when the limit or the host's memory does
+    /// not allow it.
+    pub(super) fn alloc(&mut self, bytes: u64) -> Option<u64> {
+        if bytes > self.limit - self.used {
+            return None;
+        }
+        let address = self.next;
+        let next = bytes
+            .checked_next_multiple_of(ALIGN)?
+            .checked_add(address + ALIGN)?;
+        self.device.insert(address, Block::zeroed(bytes)?);
+        self.next = next;
+        self.used += bytes;
+        Some(address)
+    }
+
+    /// Frees device memory; `false` when nothing was allocated at `address`.
+    pub(super) fn free(&mut self, address: u64) -> bool {
+        let Some(block) = self.device.remove(&address) else {
+            return false;
+        };
+        self.used -= block.bytes;
+        true
+    }
+
+    pub(super) fn host_alloc(&mut self, bytes: u64) -> Option<*mut u8> {
+        let block = Block::zeroed(bytes)?;
+        let start = block.start.as_ptr();
+        self.host.insert(start as u64, block);
+        Some(start)
+    }
+
+    pub(super) fn host_free(&mut self, address: u64) -> bool {
+        self.host.remove(&address).is_some()
+    }
+
+    /// The device allocation that holds `address`.
+    pub(super) fn range(&self, address: u64) -> Option<ByteRange> {
+        let (&start, block) = self.device.range(..=address).next_back()?;
+        let range = ByteRange::from_len(start, block.bytes)?;
+        range.contains_byte(address).then_some(range)
+    }
+
+    /// The numbers of device allocations, their bytes and host allocations.
+    pub(super) fn live(&self) -> (usize, u64, usize) {
+        (self.device.len(), self.used, self.host.len())
+    }
+
+    /// Whether all of these bytes lie in one live allocation, of the device or
+    /// of page-locked host memory.
+    pub(super) fn holds(&self, address: u64, bytes: u64) -> bool {
+        self.locate(address, bytes).is_ok()
+    }
+
     pub(super) fn read<T: Pod>(&self, address: u64, count: usize) -> Result<&[T], SimFault> {
-        let len = (count * size_of::<T>()) as u64;
-        Err(SimFault::OutOfBounds(ByteRange::new(
-            address,
-            address + len,
-        )))
+        let bytes = self.device_bytes(address, byte_count::<T>(address, count)?)?;
+        bytemuck::try_cast_slice(bytes).map_err(|_| misaligned::<T>(address, bytes.len()))
     }
 
     pub(super) fn write<T: Pod>(&mut self, address: u64, values: &[T]) -> Result<(), SimFault> {
-        let len = size_of_val(values) as u64;
-        Err(SimFault::OutOfBounds(ByteRange::new(
-            address,
-            address + len,
-        )))
+        let bytes = size_of_val(values);
+        if !address.is_multiple_of(align_of::<T>() as u64) {
+            return Err(misaligned::<T>(address, bytes));
+        }
+        self.store(address, bytemuck::cast_slice(values))
+    }
+
+    /// Writes bytes to device memory.
+    pub(super) fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), SimFault> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let to = find(&self.device, address, bytes.len() as u64)?;
+        // SAFETY: `find` gave the start of as many bytes of a live block, and
+        // `&mut self` is the only way to device memory; `bytes` is outside it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Device memory as bytes.
+    pub(super) fn device_bytes(&self, address: u64, bytes: u64) -> Result<&[u8], SimFault> {
+        if bytes == 0 {
+            return Ok(&[]);
+        }
+        let start = find(&self.device, address, bytes)?;
+        // SAFETY: `find` gave the start of as many initialised bytes of a live
+        // block, and every writer of device memory needs `&mut self`.
+        Ok(unsafe { std::slice::from_raw_parts(start, bytes as usize) })
+    }
+
+    /// Copies bytes between any two places.
+    pub(super) fn copy(&mut self, to: u64, from: u64, bytes: u64) -> Result<(), SimFault> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let source = self.locate(from, bytes)?;
+        let target = self.locate(to, bytes)?;
+        // SAFETY: both are starts of as many bytes of live blocks; `copy` allows
+        // them to overlap. Host memory may be in use by the host only as far as
+        // the caller of `copy_async` promised that it is not.
+        unsafe { std::ptr::copy(source, target, bytes as usize) };
+        Ok(())
+    }
+
+    /// Fills device bytes.
+    pub(super) fn fill(&mut self, to: u64, value: u8, bytes: u64) -> Result<(), SimFault> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let target = find(&self.device, to, bytes)?;
+        // SAFETY: the start of as many bytes of a live block, which `&mut self`
+        // gives exclusive access to.
+        unsafe { std::ptr::write_bytes(target, value, bytes as usize) };
+        Ok(())
+    }
+
+    fn locate(&self, address: u64, bytes: u64) -> Result<*mut u8, SimFault> {
+        let side = if address >= BASE {
+            &self.device
+        } else {
+            &self.host
+        };
+        find(side, address, bytes)
+    }
+}
+
+/// The place of `bytes` bytes from `address` on, all inside one block.
+fn find(blocks: &BTreeMap<u64, Block>, address: u64, bytes: u64) -> Result<*mut u8, SimFault> {
+    blocks
+        .range(..=address)
+        .next_back()
+        .and_then(|(start, block)| {
+            let offset = address - start;
+            let end = offset.checked_add(bytes)?;
+            // Inside the block, so the offset fits the host's address space.
+            (end <= block.bytes).then(|| block.start.as_ptr().wrapping_add(offset as usize))
+        })
+        .ok_or_else(|| SimFault::OutOfBounds(extent(address, bytes)))
+}
+
+fn byte_count<T>(address: u64, count: usize) -> Result<u64, SimFault> {
+    (count as u64)
+        .checked_mul(size_of::<T>() as u64)
+        .ok_or_else(|| SimFault::OutOfBounds(extent(address, u64::MAX)))
+}
+
+fn misaligned<T>(address: u64, bytes: usize) -> SimFault {
+    SimFault::Misaligned(extent(address, bytes as u64), align_of::<T>())
+}
+
+/// A range for a message, cut off at the last address.
+fn extent(address: u64, bytes: u64) -> ByteRange {
+    ByteRange::new(address, address.saturating_add(bytes))
+}
+
+/// One allocation.
+#[derive(Debug)]
+struct Block {
+    start: NonNull<u8>,
+    bytes: u64,
+    layout: Layout,
+}
+
+// SAFETY: a block owns its bytes, and hands them out only through `Memory`.
+unsafe impl Send for Block {}
+
+impl Block {
+    fn zeroed(bytes: u64) -> Option<Self> {
+        let size = usize::try_from(bytes).ok().filter(|&size| size > 0)?;
+        let layout = Layout::from_size_align(size, ALIGN as usize).ok()?;
+        // SAFETY: the size is not zero. Zeroed pages cost nothing until used.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        Some(Self {
+            start,
+            bytes,
+            layout,
+        })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `zeroed` with this layout, freed here alone.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
