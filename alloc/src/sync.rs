@@ -10,9 +10,8 @@
 //!   while a lock of this crate is held;
 //! - no lock is built in a `const` or `static`, because loom's cannot be.
 //!
-//! Lock order: [`Pools`](crate::Pools), then [`Arena`](crate::Arena). The
-//! registry and retire queues are leaves: nothing is locked under them, nor they
-//! under anything of this crate.
+//! Lock order: there is none to keep. No lock of this crate is taken while
+//! another one is held.
 
 #[cfg(not(streamweir_loom))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -203,7 +203,12 @@ fn play(policy: Policy, streams: usize, steps: &[Step]) -> Outcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        max_shrink_iters: 3000,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn shared_bytes_are_in_order(streams in 2..=6usize, steps in prop::collection::vec(step(), 1..160)) {

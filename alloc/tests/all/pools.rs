@@ -145,21 +145,28 @@ fn neighbours_merge_into_room_for_a_larger_block() {
 /// lock the other one's bytes until the join.
 #[test]
 fn a_merge_locks_no_bytes_and_is_made_up_for_after_the_join() {
-    let (pools, main, side) = forked(Policy::ISOLATED);
-    let a = pools.alloc(main, 2048, "a").unwrap();
-    let b = pools.alloc(main, 2048, "b").unwrap();
-    pools.record(main, &[a.id, b.id]).unwrap();
-    pools.fork(main, side).unwrap();
-    pools.record(side, &[b.id]).unwrap();
-    pools.free(b.id).unwrap();
-    pools.free(a.id).unwrap();
-    let c = pools.alloc(main, 2048, "c").unwrap();
-    assert_eq!(c.range, a.range);
-    pools.free(c.id).unwrap();
-    pools.join(main, side).unwrap();
-    let both = pools.alloc(main, 4096, "both").unwrap();
-    assert_eq!(both.range.start, a.range.start);
-    assert_eq!(pools.report().reserved, 4096);
+    for read_first in [true, false] {
+        let (pools, main, side) = forked(Policy::ISOLATED);
+        let a = pools.alloc(main, 2048, "a").unwrap();
+        let b = pools.alloc(main, 2048, "b").unwrap();
+        pools.record(main, &[a.id, b.id]).unwrap();
+        pools.fork(main, side).unwrap();
+        pools.record(side, &[b.id]).unwrap();
+        for id in if read_first {
+            [b.id, a.id]
+        } else {
+            [a.id, b.id]
+        } {
+            pools.free(id).unwrap();
+        }
+        let c = pools.alloc(main, 2048, "c").unwrap();
+        assert_eq!(c.range, a.range);
+        pools.free(c.id).unwrap();
+        pools.join(main, side).unwrap();
+        let both = pools.alloc(main, 4096, "both").unwrap();
+        assert_eq!(both.range.start, a.range.start);
+        assert_eq!(pools.report().reserved, 4096);
+    }
 }
 
 #[test]
@@ -175,6 +182,21 @@ fn the_best_fit_is_taken_and_split() {
     assert_eq!(fit.range.start, blocks[2].range.start);
     let rest = pools.alloc(main, 512, "rest").unwrap();
     assert_eq!(rest.range.start, fit.range.start + 2560);
+}
+
+#[test]
+fn the_best_of_nearly_equal_fits_is_taken() {
+    // One span, so that the blocks lie side by side.
+    let arena = Device::new().arena(64 * KIB, 64 * KIB);
+    let pools = Pools::new(arena.open(), Policy::ISOLATED);
+    let main = pools.add_stream("main", "main").unwrap();
+    let blocks =
+        [8448, 256, 8192, 256, 8448, 256].map(|bytes| pools.alloc(main, bytes, "x").unwrap());
+    for at in [0, 2, 4] {
+        pools.free(blocks[at].id).unwrap();
+    }
+    let fit = pools.alloc(main, 8192, "fit").unwrap();
+    assert_eq!(fit.range, blocks[2].range);
 }
 
 #[test]
@@ -240,6 +262,9 @@ fn a_workspace_is_held_to_the_end_on_its_own_stream() {
 fn bad_input_is_a_typed_error_and_changes_nothing() {
     let (pools, main, _) = forked(Policy::ISOLATED);
     let (other, _, _) = forked(Policy::ISOLATED);
+    for _ in 0..2 {
+        other.alloc(main, 100, "other").unwrap();
+    }
     let a = pools.alloc(main, 100, "a").unwrap();
     pools.free(a.id).unwrap();
 
