@@ -88,8 +88,8 @@ fn loom_pool_free_on_another_thread() {
 /// Two threads allocate in one capture, and both have to grow.
 ///
 /// Fails when `Pools::take` takes the new span for its own without looking for a
-/// chunk again after it has relocked (the two blocks overlap), or returns when the
-/// second look finds none.
+/// chunk again after it has relocked (the two blocks overlap), and when a grower
+/// does not wake those that wait for it.
 #[test]
 fn loom_pool_alloc_on_two_threads() {
     loom::model(|| {
@@ -192,8 +192,7 @@ fn loom_registry_register_and_release() {
 /// Two threads collect while one of them retires: each item leaves once, none
 /// before its event, and what is left is in order.
 ///
-/// Fails when `Out::drop` puts its entries in front without sorting, and when
-/// `collect` clones the entries instead of taking them out.
+/// Fails when `Out::drop` puts its entries in front without sorting.
 #[test]
 fn loom_retire_queue() {
     loom::model(|| {
