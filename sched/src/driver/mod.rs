@@ -14,15 +14,21 @@
 //! | --- | --- |
 //! | `cuda` | the CUDA driver API, loaded at run time (feature `cuda`) |
 //! | [`sim`] | a device on the CPU: memory is bytes, kernels are Rust functions, replays interleave concurrent nodes under a seed |
-//! | `fault` | wraps another driver and fails the call it is told to fail |
-//! | `lying` | wraps another driver and gives wrong answers about its graphs |
+//! | [`fault`] | wraps another driver and fails the call it is told to fail |
+//! | [`lying`] | wraps another driver and gives wrong answers about its graphs |
 //!
 //! The rules of stream capture that `sim` imitates are pinned down by one
-//! conformance suite, `conformance`, which runs on every backend.
+//! conformance suite, [`conformance`], which runs on every backend.
 
 mod error;
 mod types;
+mod wrap;
 
+pub mod conformance;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+pub mod fault;
+pub mod lying;
 pub mod sim;
 
 pub use error::{DriverError, ErrorClass};
@@ -51,7 +57,7 @@ pub type DriverResult<T> = Result<T, DriverError>;
 /// on one stream runs in order, a wait orders what the event recorded before
 /// what the stream does next, and a node of a replayed graph starts only when
 /// every node it depends on has ended. Wrappers that break this on purpose
-/// (`lying`) may do so only in what they *report*, never in what runs.
+/// ([`lying`]) may do so only in what they *report*, never in what runs.
 pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// What the device is.
     fn info(&self) -> &DeviceInfo;

@@ -67,11 +67,11 @@ impl Executor {
         self.next += 1;
         let mut waits_for = 0;
         for before in after {
-            if let Some(task) = self.tasks.get_mut(&before) {
-                if task.followers.last() != Some(&id) {
-                    task.followers.push(id);
-                    waits_for += 1;
-                }
+            if let Some(task) = self.tasks.get_mut(&before)
+                && task.followers.last() != Some(&id)
+            {
+                task.followers.push(id);
+                waits_for += 1;
             }
         }
         let slices = work.slices();

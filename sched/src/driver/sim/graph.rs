@@ -234,10 +234,10 @@ impl Device {
             if after.is_empty() {
                 after.extend(&start);
             }
-            if let Work::EventWait(event) = node.work {
-                if let Event::Recorded(tail) = self.event(event)? {
-                    after.extend(tail);
-                }
+            if let Work::EventWait(event) = node.work
+                && let Event::Recorded(tail) = self.event(event)?
+            {
+                after.extend(tail);
             }
             let keep: Keep = Arc::clone(&image) as Keep;
             let task = self.executor.enqueue(node.work.clone(), after, Some(keep));
