@@ -6,3 +6,7 @@ extern crate self as streamweir_sched;
 
 pub mod driver;
 pub mod kernel;
+
+/// The CUDA bindings whose contexts, streams and memory can be adopted.
+#[cfg(feature = "cuda")]
+pub use cudarc;

@@ -45,7 +45,11 @@ impl DriverError {
     /// The same failure with more said about it.
     #[must_use]
     pub fn with(mut self, detail: impl Into<String>) -> Self {
-        self.detail = Some(detail.into());
+        let detail = detail.into();
+        self.detail = Some(match self.detail {
+            Some(before) => format!("{before}; {detail}"),
+            None => detail,
+        });
         self
     }
 }

@@ -1,0 +1,563 @@
+//! The trait, call by call.
+//!
+//! Each method enters the context, makes one call and says in its error what
+//! it was about. Where one call of CUDA does not keep the trait's promise, the
+//! method says why there are two.
+
+use std::any::Any;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use cudarc::driver::sys;
+use streamweir_trace::{ByteRange, NodeKind};
+
+use super::handle::Raw;
+use super::{CudaDriver, graph, module, node, retain};
+use crate::driver::{
+    CaptureInfo, CaptureMode, CaptureStatus, DeviceInfo, Driver, DriverError, DriverResult,
+    ErrorClass, EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle,
+    LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, StreamHandle,
+};
+
+const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+const DISABLE_TIMING: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+const RECORD_EXTERNAL: u32 = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
+const WAIT_EXTERNAL: u32 = sys::CUevent_wait_flags::CU_EVENT_WAIT_EXTERNAL as u32;
+const STATUS_ACTIVE: u32 = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
+const STATUS_NONE: u32 = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
+const MODE_GLOBAL: u32 = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL as u32;
+const MODE_RELAXED: u32 = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
+
+/// The stream that synchronous copies run on.
+const LEGACY_STREAM: sys::CUstream = ptr::null_mut();
+
+// SAFETY: each method is the call of the CUDA driver that the trait describes;
+// the driver keeps allocations disjoint, streams in order and graphs to their
+// edges.
+unsafe impl Driver for CudaDriver {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    // --- memory -----------------------------------------------------------
+
+    fn mem_alloc(&self, bytes: u64) -> DriverResult<u64> {
+        let _current = self.context.enter()?;
+        let mut address = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.library.cuMemAlloc(&raw mut address, bytes as usize) }
+            .map_err(|error| error.with(format!("{bytes} bytes of device memory")))?;
+        Ok(address)
+    }
+
+    unsafe fn mem_free(&self, address: u64) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuMemFree(address) }
+            .map_err(|error| error.with(format!("device memory at {address:#x}")))
+    }
+
+    fn mem_range(&self, address: u64) -> DriverResult<Option<ByteRange>> {
+        let _current = self.context.enter()?;
+        let (mut base, mut size) = (0, 0);
+        // SAFETY: the pointers are to locals; the address is looked up, not used.
+        let found = unsafe {
+            self.library
+                .cuMemGetAddressRange(&raw mut base, &raw mut size, address)
+        };
+        match found {
+            Ok(()) => Ok(ByteRange::from_len(base, size as u64)),
+            Err(error)
+                if matches!(error.class, ErrorClass::NotFound | ErrorClass::InvalidValue) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error.with(format!("address {address:#x}"))),
+        }
+    }
+
+    fn host_alloc(&self, bytes: u64) -> DriverResult<*mut u8> {
+        let _current = self.context.enter()?;
+        let mut address = ptr::null_mut();
+        // SAFETY: the pointer is to a local.
+        unsafe {
+            self.library.cuMemHostAlloc(
+                &raw mut address,
+                bytes as usize,
+                sys::CU_MEMHOSTALLOC_PORTABLE,
+            )
+        }
+        .map_err(|error| error.with(format!("{bytes} bytes of page-locked host memory")))?;
+        Ok(address.cast())
+    }
+
+    unsafe fn host_free(&self, address: *mut u8) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuMemFreeHost(address.cast()) }
+            .map_err(|error| error.with(format!("host memory at {address:p}")))
+    }
+
+    unsafe fn copy_to_device(&self, to: u64, from: &[u8]) -> DriverResult<()> {
+        if from.is_empty() {
+            return Ok(());
+        }
+        let _current = self.context.enter()?;
+        // CUDA returns from a copy out of pageable memory once the bytes are
+        // staged; they may still be on their way when a stream that does not
+        // wait for the legacy one reads them.
+        // SAFETY: by the caller; the slice is readable.
+        unsafe {
+            self.library
+                .cuMemcpyHtoD(to, from.as_ptr().cast(), from.len())
+                .and_then(|()| self.library.cuStreamSynchronize(LEGACY_STREAM))
+        }
+        .map_err(|error| error.with(format!("{} bytes to {to:#x}", from.len())))
+    }
+
+    unsafe fn copy_to_host(&self, to: &mut [u8], from: u64) -> DriverResult<()> {
+        if to.is_empty() {
+            return Ok(());
+        }
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller; the slice is writable.
+        unsafe {
+            self.library
+                .cuMemcpyDtoH(to.as_mut_ptr().cast(), from, to.len())
+        }
+        .map_err(|error| error.with(format!("{} bytes from {from:#x}", to.len())))
+    }
+
+    unsafe fn copy_async(
+        &self,
+        stream: StreamHandle,
+        to: u64,
+        from: u64,
+        bytes: u64,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller. Host and device addresses are told apart by the
+        // driver: they share one address space.
+        unsafe {
+            self.library
+                .cuMemcpyAsync(to, from, bytes as usize, stream.raw())
+        }
+        .map_err(|error| error.with(format!("{bytes} bytes from {from:#x} to {to:#x}")))
+    }
+
+    unsafe fn fill_async(
+        &self,
+        stream: StreamHandle,
+        to: u64,
+        value: u8,
+        bytes: u64,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuMemsetD8Async(to, value, bytes as usize, stream.raw())
+        }
+        .map_err(|error| error.with(format!("{bytes} bytes at {to:#x}")))
+    }
+
+    // --- streams and events -----------------------------------------------
+
+    fn stream_create(&self, priority: i32) -> DriverResult<StreamHandle> {
+        let _current = self.context.enter()?;
+        let mut stream = ptr::null_mut();
+        // SAFETY: the pointer is to a local.
+        unsafe {
+            self.library
+                .cuStreamCreateWithPriority(&raw mut stream, NON_BLOCKING, priority)
+        }?;
+        Ok(StreamHandle::of(stream))
+    }
+
+    unsafe fn stream_destroy(&self, stream: StreamHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuStreamDestroy(stream.raw()) }
+    }
+
+    unsafe fn stream_synchronize(&self, stream: StreamHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuStreamSynchronize(stream.raw()) }
+    }
+
+    unsafe fn stream_query(&self, stream: StreamHandle) -> DriverResult<bool> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        finished(unsafe { self.library.cuStreamQuery(stream.raw()) })
+    }
+
+    fn event_create(&self, timing: bool) -> DriverResult<EventHandle> {
+        let _current = self.context.enter()?;
+        let mut event = ptr::null_mut();
+        let flags = if timing { 0 } else { DISABLE_TIMING };
+        // SAFETY: the pointer is to a local.
+        unsafe { self.library.cuEventCreate(&raw mut event, flags) }?;
+        Ok(EventHandle::of(event))
+    }
+
+    unsafe fn event_destroy(&self, event: EventHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuEventDestroy(event.raw()) }
+    }
+
+    unsafe fn event_record(
+        &self,
+        event: EventHandle,
+        stream: StreamHandle,
+        scope: EventScope,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        let flags = match scope {
+            EventScope::Internal => 0,
+            EventScope::External => RECORD_EXTERNAL,
+        };
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuEventRecordWithFlags(event.raw(), stream.raw(), flags)
+        }
+    }
+
+    unsafe fn stream_wait(
+        &self,
+        stream: StreamHandle,
+        event: EventHandle,
+        scope: EventScope,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        let flags = match scope {
+            EventScope::Internal => 0,
+            EventScope::External => WAIT_EXTERNAL,
+        };
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuStreamWaitEvent(stream.raw(), event.raw(), flags)
+        }
+    }
+
+    unsafe fn event_query(&self, event: EventHandle) -> DriverResult<bool> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        finished(unsafe { self.library.cuEventQuery(event.raw()) })
+    }
+
+    unsafe fn event_synchronize(&self, event: EventHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuEventSynchronize(event.raw()) }
+    }
+
+    unsafe fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> DriverResult<f32> {
+        let _current = self.context.enter()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: by the caller; the pointer is to a local.
+        unsafe {
+            self.library
+                .cuEventElapsedTime(&raw mut milliseconds, start.raw(), end.raw())
+        }?;
+        Ok(milliseconds)
+    }
+
+    // --- capture ----------------------------------------------------------
+
+    unsafe fn capture_begin(&self, stream: StreamHandle, mode: CaptureMode) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuStreamBeginCapture(stream.raw(), mode_to_driver(mode))
+        }
+    }
+
+    unsafe fn capture_end(&self, stream: StreamHandle) -> DriverResult<GraphHandle> {
+        let _current = self.context.enter()?;
+        let mut graph = ptr::null_mut();
+        // SAFETY: by the caller; the pointer is to a local.
+        unsafe {
+            self.library
+                .cuStreamEndCapture(stream.raw(), &raw mut graph)
+        }?;
+        if graph.is_null() {
+            return Err(
+                DriverError::of("cuStreamEndCapture", ErrorClass::CaptureInvalidated)
+                    .with("the driver gave no graph"),
+            );
+        }
+        Ok(GraphHandle::of(graph))
+    }
+
+    unsafe fn capture_info(
+        &self,
+        stream: StreamHandle,
+        frontier: &mut Vec<NodeHandle>,
+    ) -> DriverResult<CaptureInfo> {
+        let _current = self.context.enter()?;
+        frontier.clear();
+        let mut status = STATUS_NONE;
+        let mut id = 0;
+        let mut graph = ptr::null_mut();
+        let mut nodes: *const sys::CUgraphNode = ptr::null();
+        // Not read, but asked for: without it the call fails when an edge
+        // carries data.
+        let mut edges: *const sys::CUgraphEdgeData = ptr::null();
+        let mut count = 0;
+        // SAFETY: by the caller; the pointers are to locals, and the status is
+        // written as the 32-bit number that it is in C.
+        unsafe {
+            self.library.cuStreamGetCaptureInfo(
+                stream.raw(),
+                (&raw mut status).cast(),
+                &raw mut id,
+                &raw mut graph,
+                &raw mut nodes,
+                &raw mut edges,
+                &raw mut count,
+            )
+        }?;
+        // Only an active capture gives the rest.
+        if status != STATUS_ACTIVE {
+            return Ok(CaptureInfo {
+                status: if status == STATUS_NONE {
+                    CaptureStatus::None
+                } else {
+                    CaptureStatus::Invalidated
+                },
+                id: if status == STATUS_NONE { 0 } else { id },
+                graph: None,
+            });
+        }
+        if !nodes.is_null() {
+            // SAFETY: the driver's array holds `count` nodes and stays as it is
+            // until the next call on the stream.
+            let nodes = unsafe { std::slice::from_raw_parts(nodes, count) };
+            frontier.extend(nodes.iter().map(|&node| NodeHandle::of(node)));
+        }
+        Ok(CaptureInfo {
+            status: CaptureStatus::Active,
+            id,
+            graph: (!graph.is_null()).then(|| GraphHandle::of(graph)),
+        })
+    }
+
+    fn capture_mode_exchange(&self, mode: CaptureMode) -> DriverResult<CaptureMode> {
+        let mut former = mode_to_driver(mode) as u32;
+        // SAFETY: the pointer is to a local, read and written as the 32-bit
+        // number that the mode is in C. The call needs no context.
+        unsafe {
+            self.library
+                .cuThreadExchangeStreamCaptureMode((&raw mut former).cast())
+        }?;
+        Ok(match former {
+            MODE_GLOBAL => CaptureMode::Global,
+            MODE_RELAXED => CaptureMode::Relaxed,
+            _ => CaptureMode::ThreadLocal,
+        })
+    }
+
+    // --- graphs -----------------------------------------------------------
+
+    unsafe fn graph_nodes(&self, graph: GraphHandle) -> DriverResult<Vec<NodeHandle>> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { graph::nodes(self.library, graph.raw()) }
+    }
+
+    unsafe fn graph_edges(&self, graph: GraphHandle) -> DriverResult<Vec<GraphEdge>> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { graph::edges(self.library, graph.raw()) }
+    }
+
+    unsafe fn graph_node(&self, node: NodeHandle) -> DriverResult<NodeKind> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { node::read(self.library, node.raw()) }
+    }
+
+    unsafe fn graph_retain(
+        &self,
+        graph: GraphHandle,
+        keep: Box<dyn Any + Send + Sync>,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { retain::retain(self.library, graph.raw(), keep) }
+    }
+
+    unsafe fn graph_destroy(&self, graph: GraphHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuGraphDestroy(graph.raw()) }
+    }
+
+    unsafe fn graph_instantiate(&self, graph: GraphHandle) -> DriverResult<ExecHandle> {
+        let _current = self.context.enter()?;
+        let mut exec = ptr::null_mut();
+        // SAFETY: by the caller; the pointer is to a local.
+        unsafe {
+            self.library
+                .cuGraphInstantiateWithFlags(&raw mut exec, graph.raw(), 0)
+        }?;
+        Ok(ExecHandle::of(exec))
+    }
+
+    unsafe fn exec_launch(&self, exec: ExecHandle, stream: StreamHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuGraphLaunch(exec.raw(), stream.raw()) }
+    }
+
+    unsafe fn exec_upload(&self, exec: ExecHandle, stream: StreamHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuGraphUpload(exec.raw(), stream.raw()) }
+    }
+
+    unsafe fn exec_destroy(&self, exec: ExecHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuGraphExecDestroy(exec.raw()) }
+    }
+
+    // --- code -------------------------------------------------------------
+
+    fn module_load(&self, image: &ModuleImage) -> DriverResult<ModuleHandle> {
+        let ModuleImage::Cuda(image) = image else {
+            return Err(
+                DriverError::of("cuModuleLoadDataEx", ErrorClass::NotSupported).with(
+                    "the module holds functions of the simulated device; a CUDA device needs a \
+                     cubin, a fatbin or PTX",
+                ),
+            );
+        };
+        let _current = self.context.enter()?;
+        // SAFETY: the context is current.
+        Ok(ModuleHandle::of(unsafe {
+            module::load(self.library, image)
+        }?))
+    }
+
+    unsafe fn module_unload(&self, module: ModuleHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuModuleUnload(module.raw()) }
+    }
+
+    unsafe fn module_function(
+        &self,
+        module: ModuleHandle,
+        symbol: &str,
+    ) -> DriverResult<FunctionHandle> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        Ok(FunctionHandle::of(unsafe {
+            module::function(self.library, module.raw(), symbol)
+        }?))
+    }
+
+    unsafe fn function_params(&self, function: FunctionHandle) -> DriverResult<Vec<ParamSlot>> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { node::function_params(self.library, function.raw()) }
+    }
+
+    unsafe fn function_shared_limit(
+        &self,
+        function: FunctionHandle,
+        bytes: u32,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // A number past the driver's type is past every device too.
+        let value = c_int::try_from(bytes).unwrap_or(c_int::MAX);
+        // SAFETY: by the caller.
+        unsafe {
+            self.library.cuFuncSetAttribute(
+                function.raw(),
+                sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                value,
+            )
+        }
+        .map_err(|error| error.with(format!("{bytes} bytes of dynamic shared memory per block")))
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        function: FunctionHandle,
+        shape: LaunchShape,
+        params: &mut [*mut c_void],
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        let LaunchShape {
+            grid,
+            block,
+            shared_bytes,
+        } = shape;
+        // SAFETY: by the caller.
+        unsafe {
+            self.library.cuLaunchKernel(
+                function.raw(),
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                shared_bytes,
+                stream.raw(),
+                params.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        }
+        .map_err(|error| {
+            error.with(format!(
+                "grid {grid:?}, block {block:?}, {shared_bytes} bytes of dynamic shared memory"
+            ))
+        })
+    }
+}
+
+/// Whether work has ended, from the result of a query.
+fn finished(query: DriverResult<()>) -> DriverResult<bool> {
+    match query {
+        Ok(()) => Ok(true),
+        Err(error) if error.class == ErrorClass::NotReady => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn mode_to_driver(mode: CaptureMode) -> sys::CUstreamCaptureMode {
+    match mode {
+        CaptureMode::Global => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
+        CaptureMode::ThreadLocal => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CaptureMode::Relaxed => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unfinished_work_is_an_answer_and_a_failure_is_not() {
+        assert_eq!(finished(Ok(())), Ok(true));
+        let query = |class| finished(Err(DriverError::of("cuStreamQuery", class)));
+        assert_eq!(query(ErrorClass::NotReady), Ok(false));
+        assert_eq!(
+            query(ErrorClass::IllegalAddress),
+            Err(DriverError::of("cuStreamQuery", ErrorClass::IllegalAddress))
+        );
+    }
+}
