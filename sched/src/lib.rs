@@ -4,6 +4,7 @@
 // crate by the crate's own name.
 extern crate self as streamweir_sched;
 
+pub mod doctor;
 pub mod driver;
 pub mod kernel;
 

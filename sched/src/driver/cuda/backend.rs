@@ -12,21 +12,17 @@ use cudarc::driver::sys;
 use streamweir_trace::{ByteRange, NodeKind};
 
 use super::handle::Raw;
-use super::{CudaDriver, graph, module, node, retain};
+use super::{CudaDriver, capture, graph, module, node, retain};
 use crate::driver::{
-    CaptureInfo, CaptureMode, CaptureStatus, DeviceInfo, Driver, DriverError, DriverResult,
-    ErrorClass, EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle,
-    LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, StreamHandle,
+    CaptureInfo, CaptureMode, DeviceInfo, Driver, DriverError, DriverResult, ErrorClass,
+    EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, LaunchShape,
+    ModuleHandle, ModuleImage, NodeHandle, ParamSlot, StreamHandle,
 };
 
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 const DISABLE_TIMING: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 const RECORD_EXTERNAL: u32 = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
 const WAIT_EXTERNAL: u32 = sys::CUevent_wait_flags::CU_EVENT_WAIT_EXTERNAL as u32;
-const STATUS_ACTIVE: u32 = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE as u32;
-const STATUS_NONE: u32 = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32;
-const MODE_GLOBAL: u32 = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL as u32;
-const MODE_RELAXED: u32 = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32;
 
 /// The stream that synchronous copies run on.
 const LEGACY_STREAM: sys::CUstream = ptr::null_mut();
@@ -277,7 +273,7 @@ unsafe impl Driver for CudaDriver {
         // SAFETY: by the caller.
         unsafe {
             self.library
-                .cuStreamBeginCapture(stream.raw(), mode_to_driver(mode))
+                .cuStreamBeginCapture(stream.raw(), capture::mode(mode))
         }
     }
 
@@ -304,66 +300,13 @@ unsafe impl Driver for CudaDriver {
         frontier: &mut Vec<NodeHandle>,
     ) -> DriverResult<CaptureInfo> {
         let _current = self.context.enter()?;
-        frontier.clear();
-        let mut status = STATUS_NONE;
-        let mut id = 0;
-        let mut graph = ptr::null_mut();
-        let mut nodes: *const sys::CUgraphNode = ptr::null();
-        // Not read, but asked for: without it the call fails when an edge
-        // carries data.
-        let mut edges: *const sys::CUgraphEdgeData = ptr::null();
-        let mut count = 0;
-        // SAFETY: by the caller; the pointers are to locals, and the status is
-        // written as the 32-bit number that it is in C.
-        unsafe {
-            self.library.cuStreamGetCaptureInfo(
-                stream.raw(),
-                (&raw mut status).cast(),
-                &raw mut id,
-                &raw mut graph,
-                &raw mut nodes,
-                &raw mut edges,
-                &raw mut count,
-            )
-        }?;
-        // Only an active capture gives the rest.
-        if status != STATUS_ACTIVE {
-            return Ok(CaptureInfo {
-                status: if status == STATUS_NONE {
-                    CaptureStatus::None
-                } else {
-                    CaptureStatus::Invalidated
-                },
-                id: if status == STATUS_NONE { 0 } else { id },
-                graph: None,
-            });
-        }
-        if !nodes.is_null() {
-            // SAFETY: the driver's array holds `count` nodes and stays as it is
-            // until the next call on the stream.
-            let nodes = unsafe { std::slice::from_raw_parts(nodes, count) };
-            frontier.extend(nodes.iter().map(|&node| NodeHandle::of(node)));
-        }
-        Ok(CaptureInfo {
-            status: CaptureStatus::Active,
-            id,
-            graph: (!graph.is_null()).then(|| GraphHandle::of(graph)),
-        })
+        // SAFETY: by the caller.
+        unsafe { capture::info(self.library, stream.raw(), frontier) }
     }
 
     fn capture_mode_exchange(&self, mode: CaptureMode) -> DriverResult<CaptureMode> {
-        let mut former = mode_to_driver(mode) as u32;
-        // SAFETY: the pointer is to a local, read and written as the 32-bit
-        // number that the mode is in C. The call needs no context.
-        unsafe {
-            self.library
-                .cuThreadExchangeStreamCaptureMode((&raw mut former).cast())
-        }?;
-        Ok(match former {
-            MODE_GLOBAL => CaptureMode::Global,
-            MODE_RELAXED => CaptureMode::Relaxed,
-            _ => CaptureMode::ThreadLocal,
-        })
+        // The call needs no context.
+        capture::exchange_mode(self.library, mode)
     }
 
     // --- graphs -----------------------------------------------------------
@@ -535,14 +478,6 @@ fn finished(query: DriverResult<()>) -> DriverResult<bool> {
         Ok(()) => Ok(true),
         Err(error) if error.class == ErrorClass::NotReady => Ok(false),
         Err(error) => Err(error),
-    }
-}
-
-fn mode_to_driver(mode: CaptureMode) -> sys::CUstreamCaptureMode {
-    match mode {
-        CaptureMode::Global => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL,
-        CaptureMode::ThreadLocal => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-        CaptureMode::Relaxed => sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
     }
 }
 

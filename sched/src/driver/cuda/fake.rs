@@ -175,10 +175,9 @@ fakes! {
         struct Nodes([usize; 2]);
         static NODES: Nodes = Nodes([0x10, 0x20]);
         status.write(state.capture_status);
+        // For an invalidated capture the graph and the nodes mean nothing.
         if state.capture_status != 0 {
             id.write(7);
-        }
-        if state.capture_status == 1 {
             graph.write(0x90 as CUgraph);
             nodes.write(NODES.0.as_ptr().cast());
             count.write(2);

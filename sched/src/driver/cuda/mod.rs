@@ -6,6 +6,7 @@
 //! | `open` | finding the driver library, and saying what to do without it |
 //! | `context` | the context that calls are made in, and who keeps it alive |
 //! | `backend` | the trait itself, call by call |
+//! | `capture` | the state of a capture |
 //! | `graph`, `node`, `params` | what a graph is, read back from the driver |
 //! | `module` | loading code |
 //! | `retain` | values that live as long as a graph |
@@ -21,6 +22,7 @@
 
 mod adopt;
 mod backend;
+mod capture;
 mod context;
 mod graph;
 mod handle;

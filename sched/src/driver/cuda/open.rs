@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use thiserror::Error;
 
 use super::library::Library;
-use crate::driver::{DriverError, ErrorClass};
+use crate::driver::{CudaVersion, DriverError, ErrorClass};
 
 /// The oldest CUDA version, as CUDA encodes it, whose driver has all that is
 /// used: 12.8.
@@ -31,11 +31,11 @@ pub const LIBRARY_NAMES: &[&str] = if cfg!(windows) {
 pub enum OpenError {
     /// No driver library was found.
     #[error(
-        "no CUDA driver library on this machine (looked for {}: {reason}). Install an NVIDIA driver \
+        "no CUDA driver library on this machine (looked for {}: {reason}): install an NVIDIA driver \
          for CUDA {} or newer, or start the container with access to the GPU; the simulated device \
          needs neither",
         LIBRARY_NAMES.join(", "),
-        Version(OLDEST_DRIVER)
+        CudaVersion(OLDEST_DRIVER)
     )]
     NoLibrary {
         /// What the loader said about the first name.
@@ -44,8 +44,8 @@ pub enum OpenError {
     /// The driver is older than what is used of it.
     #[error(
         "the NVIDIA driver supports CUDA {}, and CUDA {} is needed: install driver 570 or newer",
-        Version(*found),
-        Version(OLDEST_DRIVER)
+        CudaVersion(*found),
+        CudaVersion(OLDEST_DRIVER)
     )]
     DriverTooOld {
         /// The CUDA version it supports, as CUDA encodes it.
@@ -79,15 +79,6 @@ pub enum OpenError {
     /// A driver call failed.
     #[error(transparent)]
     Driver(#[from] DriverError),
-}
-
-/// A CUDA version as people write it.
-pub(crate) struct Version(pub(crate) u32);
-
-impl std::fmt::Display for Version {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
-    }
 }
 
 /// A loaded driver library and its functions.
