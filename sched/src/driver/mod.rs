@@ -219,8 +219,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn capture_begin(&self, stream: StreamHandle, mode: CaptureMode) -> DriverResult<()>;
 
     /// Ends capture. On failure the capture is over all the same and its graph
-    /// is gone, except for [`ErrorClass::CaptureUnmatched`] and
-    /// [`ErrorClass::CaptureWrongThread`].
+    /// is gone, except for [`ErrorClass::CaptureUnmatched`]: that invalidates
+    /// the capture, which must then be ended on its origin.
     ///
     /// # Safety
     /// The handle is live.

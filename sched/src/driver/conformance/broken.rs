@@ -20,7 +20,10 @@ pub(super) fn end_on_forked_stream(rig: &Rig<'_>) -> Check {
     let (main, side) = (rig.stream()?, rig.stream()?);
     rig.begin(main)?;
     rig.order(main, side)?;
-    fails("the end", ErrorClass::CaptureUnmatched, rig.end(side))
+    fails("the end", ErrorClass::CaptureUnmatched, rig.end(side))?;
+    let status = rig.info(main)?.status;
+    equal("the capture", CaptureStatus::Invalidated, status)?;
+    fails("the end", ErrorClass::CaptureInvalidated, rig.end(main))
 }
 
 pub(super) fn end_in_other_thread(rig: &Rig<'_>) -> Check {
@@ -28,7 +31,9 @@ pub(super) fn end_in_other_thread(rig: &Rig<'_>) -> Check {
     rig.begin(stream)?;
     // SAFETY: a live handle.
     let ended = on_other_thread(|| unsafe { driver.capture_end(stream) })?;
-    fails("the end", ErrorClass::CaptureWrongThread, ended)
+    fails("the end", ErrorClass::CaptureWrongThread, ended)?;
+    let status = rig.info(stream)?.status;
+    equal("the capture is over", CaptureStatus::None, status)
 }
 
 pub(super) fn relaxed_end_in_other_thread(rig: &Rig<'_>) -> Check {
@@ -55,11 +60,11 @@ pub(super) fn wait_for_event_from_outside(rig: &Rig<'_>) -> Check {
 pub(super) fn wait_for_unrecorded_event(rig: &Rig<'_>) -> Check {
     let (stream, event) = (rig.stream()?, rig.event()?);
     rig.begin(stream)?;
-    fails(
-        "the wait",
-        ErrorClass::CaptureIsolation,
-        rig.wait(stream, event),
-    )
+    rig.wait(stream, event)?;
+    let status = rig.info(stream)?.status;
+    equal("still capturing", CaptureStatus::Active, status)?;
+    rig.end(stream).map(drop)?;
+    Ok(())
 }
 
 pub(super) fn merge_of_two_captures(rig: &Rig<'_>) -> Check {
@@ -85,10 +90,10 @@ pub(super) fn event_of_ended_capture(rig: &Rig<'_>) -> Check {
     rig.end(stream)?;
     // SAFETY: a live handle.
     let queried = unsafe { rig.driver.event_query(event) };
-    fails("the query", ErrorClass::CapturedEvent, queried)?;
+    fails("the query", ErrorClass::InvalidValue, queried)?;
     fails(
         "the wait",
-        ErrorClass::CaptureIsolation,
+        ErrorClass::InvalidValue,
         rig.wait(stream, event),
     )?;
     rig.record(event, stream)?;
@@ -149,7 +154,7 @@ pub(super) fn external_flags_need_a_capture(rig: &Rig<'_>) -> Check {
         ),
         ("the wait", rig.wait_as(stream, event, EventScope::External)),
     ] {
-        fails(what, ErrorClass::InvalidValue, call)?;
+        fails(what, ErrorClass::IllegalState, call)?;
     }
     Ok(())
 }

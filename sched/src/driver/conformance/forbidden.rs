@@ -91,23 +91,65 @@ pub(super) fn alloc_under_capture(rig: &Rig<'_>) -> Check {
     )
 }
 
-pub(super) fn copy_under_capture(rig: &Rig<'_>) -> Check {
-    let data = rig.memory()?;
+pub(super) fn instantiate_under_capture(rig: &Rig<'_>) -> Check {
+    let stream = rig.stream()?;
+    rig.begin(stream)?;
+    let graph = rig.end(stream)?;
     breaks(
         rig,
         CaptureMode::ThreadLocal,
         ErrorClass::CaptureUnsupported,
-        // SAFETY: live memory of this length that nothing uses.
-        |_| unsafe { rig.driver.copy_to_device(data, &[0; BYTES as usize]) },
+        |_| rig.instantiate(graph),
     )
 }
 
-pub(super) fn module_load_under_capture(rig: &Rig<'_>) -> Check {
+pub(super) fn exec_destroy_under_capture(rig: &Rig<'_>) -> Check {
+    let stream = rig.stream()?;
+    rig.begin(stream)?;
+    let graph = rig.end(stream)?;
+    let exec = rig.instantiate(graph)?;
     breaks(
         rig,
         CaptureMode::ThreadLocal,
         ErrorClass::CaptureUnsupported,
-        |_| rig.load(),
+        // SAFETY: a live handle. The call fails, so it stays so until `close`.
+        |_| unsafe { rig.driver.exec_destroy(exec) },
+    )
+}
+
+pub(super) fn replay_into_capture(rig: &Rig<'_>) -> Check {
+    let (stream, data) = (rig.stream()?, rig.memory()?);
+    rig.begin(stream)?;
+    rig.fill(stream, data, 1)?;
+    let graph = rig.end(stream)?;
+    let exec = rig.instantiate(graph)?;
+    breaks(
+        rig,
+        CaptureMode::Relaxed,
+        ErrorClass::CaptureUnsupported,
+        |stream| rig.launch(exec, stream),
+    )
+}
+
+pub(super) fn synchronize_of_other_stream(rig: &Rig<'_>) -> Check {
+    let other = rig.stream()?;
+    breaks(
+        rig,
+        CaptureMode::ThreadLocal,
+        ErrorClass::CaptureUnsupported,
+        |_| rig.synchronize(other),
+    )
+}
+
+pub(super) fn query_of_event_from_outside(rig: &Rig<'_>) -> Check {
+    let (other, event) = (rig.stream()?, rig.event()?);
+    rig.record(event, other)?;
+    breaks(
+        rig,
+        CaptureMode::ThreadLocal,
+        ErrorClass::CaptureUnsupported,
+        // SAFETY: a live handle.
+        |_| unsafe { rig.driver.event_query(event) },
     )
 }
 
@@ -130,6 +172,31 @@ pub(super) fn alloc_under_relaxed_capture(rig: &Rig<'_>) -> Check {
     stays_sound(rig, CaptureMode::Relaxed, |_| {
         Ok(alloc_and_free(rig.driver)?)
     })
+}
+
+/// A blocking copy takes the legacy default stream, which non-blocking streams
+/// do not know of.
+pub(super) fn copy_under_capture(rig: &Rig<'_>) -> Check {
+    let other = rig.memory()?;
+    stays_sound(rig, CaptureMode::ThreadLocal, |_| {
+        // SAFETY: live memory of this length that nothing uses.
+        unsafe { rig.driver.copy_to_device(other, &[5; BYTES as usize]) }?;
+        rig.holds(other, 5)
+    })
+}
+
+/// A replay outside a capture does not disturb it.
+pub(super) fn replay_beside_capture(rig: &Rig<'_>) -> Check {
+    let (stream, other) = (rig.stream()?, rig.memory()?);
+    rig.begin(stream)?;
+    rig.fill(stream, other, 5)?;
+    let graph = rig.end(stream)?;
+    let exec = rig.instantiate(graph)?;
+    stays_sound(rig, CaptureMode::ThreadLocal, |_| {
+        Ok(rig.launch(exec, stream)?)
+    })?;
+    rig.synchronize(stream)?;
+    rig.holds(other, 5)
 }
 
 /// How memory grows inside a capture: the thread relaxes its mode meanwhile.

@@ -137,8 +137,10 @@ pub fn suite() -> Vec<Case> {
             synchronize_of_capturing_stream, query_of_capturing_stream,
             synchronize_of_captured_event, query_of_captured_event, alloc_under_capture,
             alloc_under_relaxed_capture, alloc_in_relaxed_thread, alloc_in_other_thread,
-            alloc_in_other_thread_of_global_capture, copy_under_capture,
-            module_load_under_capture, mode_exchange_gives_former_mode,
+            alloc_in_other_thread_of_global_capture, copy_under_capture, replay_beside_capture,
+            instantiate_under_capture,
+            exec_destroy_under_capture, replay_into_capture,
+            synchronize_of_other_stream, query_of_event_from_outside, mode_exchange_gives_former_mode,
             streams_and_events_may_be_made, legacy_stream_is_not_captured,
             legacy_stream_does_not_join;
         broken:

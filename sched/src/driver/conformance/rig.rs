@@ -87,12 +87,6 @@ impl<'a> Rig<'a> {
         self.kernel.symbol
     }
 
-    pub(super) fn load(&self) -> DriverResult<ModuleHandle> {
-        let module = self.driver.module_load(&self.kernel.image)?;
-        self.made.borrow_mut().modules.push(module);
-        Ok(module)
-    }
-
     pub(super) fn begin(&self, stream: StreamHandle) -> DriverResult<()> {
         self.begin_as(stream, CaptureMode::ThreadLocal)
     }

@@ -8,7 +8,7 @@
 
 use std::thread::{self, ThreadId};
 
-use super::device::{Device, Event, LEGACY};
+use super::device::{Device, LEGACY};
 use super::graph::Graph;
 use super::work::Work;
 use crate::driver::{
@@ -78,27 +78,23 @@ impl Device {
         let Some(capture) = self.captures.get(&id) else {
             return Err(self.fail(ErrorClass::IllegalState));
         };
-        if capture.origin != stream {
-            return Err(self.fail(ErrorClass::CaptureUnmatched).with(format!(
-                "the capture was begun on {:?}; end it there",
-                capture.origin
-            )));
-        }
-        if capture.mode != CaptureMode::Relaxed && capture.thread != thread::current().id() {
-            return Err(self.fail(ErrorClass::CaptureWrongThread));
+        let origin = capture.origin;
+        if origin != stream {
+            self.invalidate(id);
+            return Err(self
+                .fail(ErrorClass::CaptureUnmatched)
+                .with(format!("the capture was begun on {origin:?}; end it there")));
         }
         let graph = capture.graph;
-        let outcome = if capture.invalidated {
+        let foreign = capture.thread != thread::current().id();
+        let outcome = if capture.mode != CaptureMode::Relaxed && foreign {
+            Err(self.fail(ErrorClass::CaptureWrongThread))
+        } else if capture.invalidated {
             Err(self.fail(ErrorClass::CaptureInvalidated))
         } else {
             self.joined(id, stream, graph, &frontier)
         };
-        self.captures.remove(&id);
-        for member in self.streams.values_mut() {
-            if member.capture.as_ref().is_some_and(|m| m.capture == id) {
-                member.capture = None;
-            }
-        }
+        self.dismiss(id);
         match outcome {
             Ok(()) => {
                 if let Some(graph) = self.graphs.get_mut(&graph) {
@@ -110,6 +106,31 @@ impl Device {
                 self.remove_graph(graph);
                 Err(error)
             }
+        }
+    }
+
+    /// Lets go of a capture's members.
+    fn dismiss(&mut self, id: u64) {
+        self.captures.remove(&id);
+        for member in self.streams.values_mut() {
+            if member.capture.as_ref().is_some_and(|m| m.capture == id) {
+                member.capture = None;
+            }
+        }
+    }
+
+    /// Takes a stream out of its capture because it is destroyed. The capture
+    /// goes with its origin; without a forked stream it goes on.
+    pub(super) fn leave_capture(&mut self, stream: StreamHandle) {
+        let left = self
+            .member(stream)
+            .map(|member| member.capture)
+            .and_then(|id| Some((id, self.captures.get(&id)?)))
+            .filter(|(_, capture)| capture.origin == stream)
+            .map(|(id, capture)| (id, capture.graph));
+        if let Some((id, graph)) = left {
+            self.dismiss(id);
+            self.remove_graph(graph);
         }
     }
 
@@ -163,9 +184,9 @@ impl Device {
                 id: 0,
                 graph: None,
             },
-            Some((member, capture)) if capture.invalidated => CaptureInfo {
+            Some((_, capture)) if capture.invalidated => CaptureInfo {
                 status: CaptureStatus::Invalidated,
-                id: member.capture,
+                id: 0,
                 graph: None,
             },
             Some((member, capture)) => {
@@ -237,12 +258,19 @@ impl Device {
         }
     }
 
+    fn stale_event(&self, event: EventHandle) -> DriverError {
+        self.fail(ErrorClass::InvalidValue).with(format!(
+            "{event:?} was recorded in a capture that has ended; record it anew"
+        ))
+    }
+
     /// The failure of a host-side wait for an event that a capture recorded.
     /// The capture is invalidated when it is still going on.
-    pub(super) fn captured_event(&mut self, event: EventHandle) -> DriverError {
-        if let Some(&Event::Captured { capture, .. }) = self.events.get(&event) {
-            self.invalidate(capture);
+    pub(super) fn captured_event(&mut self, event: EventHandle, capture: u64) -> DriverError {
+        if !self.captures.contains_key(&capture) {
+            return self.stale_event(event);
         }
+        self.invalidate(capture);
         self.fail(ErrorClass::CapturedEvent)
             .with(format!("{event:?} was recorded in a capture"))
     }
@@ -299,9 +327,7 @@ impl Device {
                 if let Some(own) = own {
                     self.invalidate(own);
                 }
-                return Err(self.fail(ErrorClass::CaptureIsolation).with(format!(
-                    "{event:?} was recorded in a capture that has ended; record it anew"
-                )));
+                return Err(self.stale_event(event));
             }
             Some(other) if other.invalidated => {
                 return Err(self.fail(ErrorClass::CaptureInvalidated));

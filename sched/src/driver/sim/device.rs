@@ -177,7 +177,8 @@ impl Device {
         if handle == LEGACY {
             return Err(self.unknown(handle));
         }
-        self.not_capturing(handle)?;
+        self.stream(handle)?;
+        self.leave_capture(handle);
         self.streams.remove(&handle);
         Ok(())
     }
@@ -191,7 +192,7 @@ impl Device {
         let tail = match self.event(handle)? {
             Event::Unrecorded => Vec::new(),
             Event::Recorded(tail) => tail.clone(),
-            Event::Captured { .. } => return Err(self.captured_event(handle)),
+            &Event::Captured { capture, .. } => return Err(self.captured_event(handle, capture)),
         };
         self.potentially_unsafe()?;
         Ok(tail)
@@ -253,8 +254,8 @@ impl Device {
                 }
                 Ok(())
             }
-            (Event::Unrecorded, None) => Ok(()),
-            (Event::Unrecorded | Event::Recorded(_), Some(capture)) => {
+            (Event::Unrecorded, _) => Ok(()),
+            (Event::Recorded(_), Some(capture)) => {
                 self.invalidate(capture);
                 Err(self.fail(ErrorClass::CaptureIsolation).with(format!(
                     "{stream:?} is capturing and would wait for {event:?}, which was not \

@@ -87,7 +87,6 @@ unsafe impl Driver for SimDriver {
 
     unsafe fn copy_to_device(&self, to: u64, from: &[u8]) -> DriverResult<()> {
         self.call("cuMemcpyHtoD", |device| {
-            device.potentially_unsafe()?;
             device.memory.store(to, from).map_err(|fault| {
                 device
                     .fail(ErrorClass::InvalidValue)
@@ -98,7 +97,6 @@ unsafe impl Driver for SimDriver {
 
     unsafe fn copy_to_host(&self, to: &mut [u8], from: u64) -> DriverResult<()> {
         self.call("cuMemcpyDtoH", |device| {
-            device.potentially_unsafe()?;
             match device.memory.device_bytes(from, to.len() as u64) {
                 Ok(bytes) => to.copy_from_slice(bytes),
                 Err(fault) => {
@@ -212,7 +210,7 @@ unsafe impl Driver for SimDriver {
                 (EventScope::Internal, _) => device.record_event(event, stream),
                 (EventScope::External, Some(_)) => device.record(stream, Work::EventRecord(event)),
                 (EventScope::External, None) => Err(device
-                    .fail(ErrorClass::InvalidValue)
+                    .fail(ErrorClass::IllegalState)
                     .with("an external record needs a capturing stream")),
             }
         })
@@ -230,7 +228,7 @@ unsafe impl Driver for SimDriver {
                 (EventScope::Internal, _) => device.wait_event(stream, event),
                 (EventScope::External, Some(_)) => device.record(stream, Work::EventWait(event)),
                 (EventScope::External, None) => Err(device
-                    .fail(ErrorClass::InvalidValue)
+                    .fail(ErrorClass::IllegalState)
                     .with("an external wait needs a capturing stream")),
             }
         })

@@ -165,6 +165,7 @@ impl Device {
     }
 
     pub(super) fn graph_instantiate(&mut self, graph: GraphHandle) -> DriverResult<ExecHandle> {
+        self.potentially_unsafe()?;
         let graph = self.graph(graph)?;
         if graph.capturing {
             return Err(self
@@ -217,8 +218,8 @@ impl Device {
         if let Some(capture) = self.capture_of(stream)? {
             self.invalidate(capture);
             return Err(self
-                .fail(ErrorClass::NotSupported)
-                .with("the simulated device makes no child graphs"));
+                .fail(ErrorClass::CaptureUnsupported)
+                .with("an instantiated graph cannot be captured"));
         }
         start.extend(&self.stream(stream)?.tail);
         for node in &image.nodes {
@@ -282,6 +283,7 @@ impl Device {
     }
 
     pub(super) fn exec_destroy(&mut self, exec: ExecHandle) -> DriverResult<()> {
+        self.potentially_unsafe()?;
         match self.execs.remove(&exec) {
             Some(exec) => {
                 self.trash.push(exec.image);

@@ -28,7 +28,6 @@ pub(super) struct Module {
 
 impl Device {
     pub(super) fn module_load(&mut self, image: &ModuleImage) -> DriverResult<ModuleHandle> {
-        self.potentially_unsafe()?;
         let ModuleImage::Sim(kernels) = image else {
             return Err(self
                 .fail(ErrorClass::NoBinaryForGpu)
