@@ -1,0 +1,47 @@
+//! Why a certificate is refused.
+
+use streamweir_trace::NodeId;
+use thiserror::Error;
+
+use crate::certificate::VERSION;
+
+/// Why a certificate proves nothing about a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// Written by another version.
+    #[error(
+        "certificate of version {0}; this build checks version {VERSION}. Verify the trace again"
+    )]
+    Version(u32),
+    /// About another trace.
+    #[error("the certificate is about another trace: digest {certified}, this trace has {found}")]
+    AnotherTrace {
+        /// The digest in the certificate.
+        certified: String,
+        /// The digest of the trace.
+        found: String,
+    },
+    /// The trace itself cannot be read.
+    #[error("the trace does not fit together: {0}")]
+    Malformed(String),
+    /// A count, an assumption or a list of unanalysed nodes does not match.
+    #[error("the certificate misstates the {0} of the trace")]
+    Misstated(&'static str),
+    /// The chains do not cover the graph, or are not ordered by its edges.
+    #[error(
+        "the certificate's chains do not hold at node {0}: nothing orders it after its chain, or it stands in none or in two"
+    )]
+    Chains(NodeId),
+    /// The edges form a cycle.
+    #[error("the graph has a cycle")]
+    Cycle,
+    /// A rule that the certificate claims to hold does not.
+    #[error("{rule} does not hold at node {node}")]
+    NotEstablished {
+        /// The rule's number.
+        rule: &'static str,
+        /// A node that breaks it.
+        node: NodeId,
+    },
+}

@@ -1,0 +1,88 @@
+//! Why no verdict could be given.
+
+use streamweir_trace::{ByteRange, NodeId, Trace, TraceError};
+use thiserror::Error;
+
+/// Why no verdict could be given. Not a hazard: a hazard is a verdict.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The tables of the trace do not fit together.
+    #[error("the trace cannot be verified: {0}")]
+    Malformed(#[from] TraceError),
+    /// A byte range ends before it starts.
+    #[error(
+        "the trace cannot be verified: {whence} has the byte range {start:#x}..{end:#x}, which ends before it starts"
+    )]
+    InvertedRange {
+        /// What holds the range.
+        whence: String,
+        /// Its first byte.
+        start: u64,
+        /// Its end.
+        end: u64,
+    },
+    /// The edges form a cycle, so the graph has no order to verify.
+    #[error("the edges form a cycle: {}. A captured graph has none: record the edges again", chain(.nodes))]
+    Cycle {
+        /// The nodes of one cycle with their names, each with an edge to the
+        /// next and the last to the first.
+        nodes: Vec<(NodeId, String)>,
+    },
+    /// So many nodes are mutually unordered that their clocks would not fit.
+    #[error(
+        "the graph is too wide to be ordered: {nodes} nodes on more than {chains} chains. Verify it in parts"
+    )]
+    TooWide {
+        /// How many nodes the graph has.
+        nodes: usize,
+        /// How many chains were open when the limit was reached.
+        chains: usize,
+    },
+    /// The matching handed to a reconciliation is not one of these two traces.
+    #[error(
+        "the matching names {found}, but there are {expected}. Make one entry per read-back node, each a node of the declared trace"
+    )]
+    Matching {
+        /// What the matching holds.
+        found: String,
+        /// What it should hold.
+        expected: String,
+    },
+}
+
+fn chain(nodes: &[(NodeId, String)]) -> String {
+    let mut text = String::new();
+    for (node, name) in nodes.iter().chain(nodes.first()) {
+        if !text.is_empty() {
+            text.push_str(" -> ");
+        }
+        text.push_str(&format!("{node} `{name}`"));
+    }
+    text
+}
+
+/// Checks the form of a trace. `ByteRange` has public bounds, so a range made
+/// by hand may be upside down, and no arithmetic on it can be trusted.
+pub(crate) fn check_form(trace: &Trace) -> Result<(), VerifyError> {
+    let upright = |range: ByteRange, whence: &dyn Fn() -> String| {
+        if range.start <= range.end {
+            return Ok(());
+        }
+        Err(VerifyError::InvertedRange {
+            whence: whence(),
+            start: range.start,
+            end: range.end,
+        })
+    };
+    for buffer in &trace.buffers {
+        upright(buffer.range, &|| format!("buffer \"{}\"", buffer.name))?;
+    }
+    for (at, access) in trace.accesses.iter().enumerate() {
+        upright(access.bytes, &|| format!("access {at}"))?;
+    }
+    for (at, access) in trace.unknown.iter().enumerate() {
+        upright(access.range, &|| format!("unknown access {at}"))?;
+    }
+    Ok(trace.check()?)
+}

@@ -1,0 +1,165 @@
+//! The smallest change that mends a hazard, as data.
+//!
+//! A fix can be printed ([`Fix::describe`]) and applied to the trace
+//! ([`Fix::apply`]). One fix mends one hazard; a report with several may need
+//! several, and a changed trace is verified again. Every order that a fix adds
+//! points along the order of the graph, so no fix closes a cycle.
+
+mod apply;
+
+use serde::{Deserialize, Serialize};
+use streamweir_trace::{BufferId, ByteRange, NodeId, StreamId, Trace};
+
+/// One change of a capture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+#[non_exhaustive]
+pub enum Fix {
+    /// Make `before` wait for `after`: a join point between their streams.
+    Join {
+        /// The node to wait for.
+        after: NodeId,
+        /// The node that waits.
+        before: NodeId,
+    },
+    /// Join a stream into the origin before the capture ends.
+    JoinAtEnd {
+        /// The stream; `None` for work on no known stream.
+        stream: Option<StreamId>,
+        /// Its last node, if it has one.
+        last: Option<NodeId>,
+    },
+    /// Give a buffer bytes that no other buffer has.
+    Separate {
+        /// The buffer to move.
+        buffer: BufferId,
+    },
+    /// Take a scratch buffer earlier.
+    AllocateEarlier {
+        /// The buffer.
+        buffer: BufferId,
+        /// The node to take it before.
+        before: NodeId,
+    },
+    /// Free a scratch buffer later.
+    KeepUntil {
+        /// The buffer.
+        buffer: BufferId,
+        /// The node to keep it for.
+        node: NodeId,
+    },
+    /// Register memory as a persistent buffer.
+    Register {
+        /// Its device addresses, as far as they are known.
+        range: ByteRange,
+    },
+    /// Write bytes of a scratch buffer before they are read.
+    WriteFirst {
+        /// The buffer.
+        buffer: BufferId,
+        /// The bytes, counted from the first byte of the buffer.
+        bytes: ByteRange,
+        /// The node that reads them.
+        before: NodeId,
+    },
+    /// Give a stream a workspace of its own.
+    OwnWorkspace {
+        /// The workspace it uses now.
+        buffer: BufferId,
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Do not make a call that a capture does not allow.
+    Withdraw {
+        /// The entry of the trace's protocol table.
+        entry: u32,
+    },
+    /// The graph is not the recorded one: capture it again. Nothing in a trace
+    /// can mend this.
+    CaptureAgain,
+}
+
+impl Fix {
+    /// The change as one sentence, with the names that `trace` gives.
+    ///
+    /// # Panics
+    /// When the fix is of another trace.
+    pub fn describe(&self, trace: &Trace) -> String {
+        let node = |id: NodeId| format!("{id} `{}`", trace.node(id).name);
+        let buffer = |id: BufferId| &trace.buffer(id).name;
+        match self {
+            Self::Join { after, before } => {
+                match (trace.stream_of(*after), trace.stream_of(*before)) {
+                    (Some(from), Some(into)) if from != into => format!(
+                        "add a join of stream \"{from}\", after {}, into \"{into}\" before {}",
+                        node(*after),
+                        node(*before)
+                    ),
+                    _ => format!("make {} wait for {}", node(*before), node(*after)),
+                }
+            }
+            Self::JoinAtEnd { stream, last } => {
+                let what = match (stream, last) {
+                    (Some(stream), Some(last)) => format!(
+                        "stream \"{}\", after {},",
+                        trace.stream(*stream).name,
+                        node(*last)
+                    ),
+                    (Some(stream), None) => format!("stream \"{}\"", trace.stream(*stream).name),
+                    (None, Some(last)) => node(*last),
+                    (None, None) => "the rest".to_owned(),
+                };
+                let origin = trace
+                    .streams
+                    .first()
+                    .map_or("the origin", |s| s.name.as_str());
+                format!("join {what} into \"{origin}\" before the capture ends")
+            }
+            Self::Separate { buffer: id } => format!(
+                "give \"{}\" bytes of its own: keep the other buffer until its last use, or take the two from isolated pools",
+                buffer(*id)
+            ),
+            Self::AllocateEarlier { buffer: id, before } => {
+                format!(
+                    "take \"{}\" before {} is recorded",
+                    buffer(*id),
+                    node(*before)
+                )
+            }
+            Self::KeepUntil {
+                buffer: id,
+                node: last,
+            } => {
+                format!("keep \"{}\" until {} is recorded", buffer(*id), node(*last))
+            }
+            Self::Register { range } if range.len() > 1 => {
+                format!("register {range} as a persistent buffer")
+            }
+            Self::Register { range } => format!(
+                "register the memory at {:#x} as a persistent buffer",
+                range.start
+            ),
+            Self::WriteFirst {
+                buffer: id,
+                bytes,
+                before,
+            } => format!(
+                "write bytes {bytes} of \"{}\" before {}, or declare the buffer as carried between replays",
+                buffer(*id),
+                node(*before)
+            ),
+            Self::OwnWorkspace { buffer: id, stream } => format!(
+                "give stream \"{}\" a workspace of its own instead of \"{}\"",
+                trace.stream(*stream).name,
+                buffer(*id)
+            ),
+            Self::Withdraw { entry } => match trace.protocol.get(*entry as usize) {
+                Some(entry) => format!("move `{}` out of the capture", entry.call),
+                None => "move the call out of the capture".to_owned(),
+            },
+            Self::CaptureAgain => {
+                "do not replay this graph: capture it again, and report the difference".to_owned()
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is wrong, in one sentence per finding.
+
+use streamweir_trace::{BufferId, NodeKind, Trace};
+
+use crate::findings::{Cause, Finding};
+
+pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
+    let name = |id: Option<BufferId>| id.map_or("?", |id| trace.buffer(id).name.as_str());
+    let a = name(finding.buffers[0]);
+    let b = name(finding.buffers[1]);
+    match &finding.cause {
+        Cause::Unordered if finding.buffers[1].is_none() => {
+            format!("nothing orders two accesses of the same bytes of \"{a}\"")
+        }
+        Cause::Unordered => {
+            format!("\"{a}\" and \"{b}\" share bytes, and nothing orders their accesses")
+        }
+        Cause::SameNode => format!("one node uses \"{a}\" and \"{b}\", which share bytes"),
+        Cause::Between => {
+            format!("\"{a}\" is used between two uses of \"{b}\", and they share bytes")
+        }
+        Cause::Carried => {
+            format!("\"{a}\" and \"{b}\" share bytes that one of them keeps from replay to replay")
+        }
+        Cause::UnknownRange => "an access to memory that is no known buffer".to_owned(),
+        Cause::UnknownPointer(place) => {
+            let param = finding.first.and_then(|node| match &trace.node(node).kind {
+                NodeKind::Kernel(kernel) => kernel.params.get(*place as usize),
+                _ => None,
+            });
+            let param = param.map_or("", |param| param.name.as_str());
+            format!("parameter {place} \"{param}\" points into no known memory")
+        }
+        Cause::BeforeAlloc => {
+            format!("\"{a}\" is used by a node that is not after its alloc point")
+        }
+        Cause::AfterFree => format!("\"{a}\" is used by a node recorded after its free"),
+        Cause::Unjoined => match finding
+            .tag
+            .checked_sub(1)
+            .and_then(|at| trace.streams.get(at as usize))
+        {
+            Some(stream) => format!("the work of stream \"{}\" is not joined", stream.name),
+            None => "work on no known stream is not joined".to_owned(),
+        },
+        Cause::Protocol(entry) => {
+            let entry = &trace.protocol[*entry as usize];
+            format!("`{}`: {}", entry.call, entry.what)
+        }
+        Cause::ForeignStream => {
+            format!("workspace \"{a}\" is used by a stream that does not own it")
+        }
+        Cause::Unwritten => {
+            format!("\"{a}\" is read before anything has written it in this replay")
+        }
+        Cause::Driver(what) => what.clone(),
+    }
+}

@@ -1,0 +1,64 @@
+//! Nodes and buffers as reports name them.
+
+use serde::{Deserialize, Serialize};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, SourceLine, StreamId, Trace};
+
+/// A node as a report names it, or a stream when there is no node to name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Site {
+    /// The node; `None` when the hazard concerns no node of the trace.
+    pub node: Option<NodeId>,
+    /// The kernel's name, or the operation's.
+    pub name: String,
+    /// The scope path.
+    pub scope: Option<String>,
+    /// The name of the captured stream.
+    pub stream: Option<String>,
+    /// The launch line.
+    pub launch: Option<SourceLine>,
+    /// How the node touches the bytes of the hazard.
+    pub access: Option<AccessMode>,
+}
+
+impl Site {
+    /// The site of `node`.
+    pub(crate) fn of(trace: &Trace, node: NodeId, access: Option<AccessMode>) -> Self {
+        Self {
+            node: Some(node),
+            name: trace.node(node).name.clone(),
+            scope: trace.scope_of(node).map(str::to_owned),
+            stream: trace.stream_of(node).map(str::to_owned),
+            launch: trace.node(node).launch.clone(),
+            access,
+        }
+    }
+}
+
+/// A buffer as a report names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BufferNote {
+    /// The buffer.
+    pub id: BufferId,
+    /// Its name.
+    pub name: String,
+    /// Scratch, workspace or persistent.
+    pub kind: String,
+    /// The tag of the pool it came from.
+    pub tag: Option<String>,
+    /// Its device addresses.
+    pub range: ByteRange,
+}
+
+impl BufferNote {
+    pub(crate) fn of(trace: &Trace, id: BufferId) -> Self {
+        let buffer = trace.buffer(id);
+        let tag = |stream: StreamId| trace.stream(stream).tag.clone();
+        Self {
+            id,
+            name: buffer.name.clone(),
+            kind: buffer.kind.word().to_owned(),
+            tag: buffer.stream().map(tag),
+            range: buffer.range,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The text report, in the manner of rustc: what is wrong, where, and what to
+//! change.
+
+use std::fmt::{self, Display, Formatter};
+
+use streamweir_trace::AccessMode;
+
+use crate::report::{BufferNote, Hazard, Report, Site, Verdict};
+
+/// A number of things, in English.
+struct Count(u64, &'static str);
+
+impl Display for Count {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let plural = match (self.0, self.1.ends_with('s')) {
+            (1, _) => "",
+            (_, true) => "es",
+            (_, false) => "s",
+        };
+        write!(f, "{} {}{plural}", self.0, self.1)
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for hazard in &self.hazards {
+            writeln!(f, "{hazard}")?;
+        }
+        let unlisted = self.hazards_total - self.hazards.len() as u64;
+        if unlisted > 0 {
+            writeln!(f, "... and {unlisted} more\n")?;
+        }
+        let (word, total) = match self.verdict {
+            Verdict::Safe => ("safe", None),
+            Verdict::Possible => ("possible", Some(self.hazards_total)),
+            Verdict::Hazard => ("hazard", Some(self.hazards_total)),
+        };
+        write!(f, "{word}: capture \"{}\"", self.capture)?;
+        if let Some(total) = total {
+            write!(f, ", {}", Count(total, "hazard"))?;
+        }
+        let stats = &self.stats;
+        writeln!(
+            f,
+            " ({}, {}, {}, {} compared {})",
+            Count(stats.nodes, "node"),
+            Count(stats.edges, "edge"),
+            Count(stats.streams, "stream"),
+            Count(stats.accesses, "access"),
+            Count(stats.comparisons, "time"),
+        )?;
+        for line in &self.assumptions {
+            writeln!(f, "  = assumes: {line}")?;
+        }
+        for line in &self.not_analysed {
+            writeln!(f, "  = {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for Hazard {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let level = if self.proven { "hazard" } else { "possible" };
+        writeln!(f, "{level}[{}]: {}", self.rule, self.what)?;
+        site(f, "-->", &self.first)?;
+        if let Some(second) = &self.second {
+            site(f, ":::", second)?;
+        }
+        writeln!(f, "   |")?;
+        for buffer in &self.buffers {
+            writeln!(f, "   = buffer: {buffer}")?;
+        }
+        if !self.bytes.is_empty() {
+            let len = Count(self.bytes.len(), "byte");
+            writeln!(f, "   = bytes: {} ({len})", self.bytes)?;
+        }
+        writeln!(f, "   = help: {}", self.help)
+    }
+}
+
+fn site(f: &mut Formatter<'_>, arrow: &str, site: &Site) -> fmt::Result {
+    write!(f, "  {arrow}")?;
+    if let Some(node) = site.node {
+        write!(f, " {node}")?;
+    }
+    if !site.name.is_empty() {
+        write!(f, " `{}`", site.name)?;
+    }
+    if let Some(mode) = site.access {
+        write!(f, " {}", verb(mode))?;
+    }
+    if let Some(stream) = &site.stream {
+        write!(f, " on stream \"{stream}\"")?;
+    }
+    if let Some(scope) = &site.scope {
+        write!(f, " in {scope}")?;
+    }
+    if let Some(line) = &site.launch {
+        write!(f, " at {line}")?;
+    }
+    writeln!(f)
+}
+
+fn verb(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::Read => "reads",
+        AccessMode::Write => "writes",
+        AccessMode::ReadWrite => "reads and writes",
+        AccessMode::Atomic => "updates atomically",
+    }
+}
+
+impl Display for BufferNote {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} \"{}\", {}", self.id, self.name, self.kind)?;
+        if let Some(tag) = &self.tag {
+            write!(f, ", tag \"{tag}\"")?;
+        }
+        write!(f, ", at {}", self.range)
+    }
+}

@@ -1,0 +1,140 @@
+//! The rules, one file each. Each file says what its rule demands, and draws
+//! the smallest capture that breaks it and the nearest one that is safe.
+//!
+//! In the drawings time runs to the right, a line is a stream, `W a` writes and
+//! `R a` reads buffer `a`, and `\` and `/` are fork and join points.
+
+mod r01_unordered_conflict;
+mod r02_shared_bytes;
+mod r03_unknown_memory;
+mod r04_owner_gone;
+mod r06_protocol;
+mod r11_library_state;
+mod r13_read_before_write;
+
+pub(crate) use r03_unknown_memory::pointer;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use streamweir_trace::Trace;
+
+use crate::VerifyError;
+use crate::accesses::{Accesses, Touch};
+use crate::error::check_form;
+use crate::findings::Findings;
+use crate::graph::Graph;
+use crate::reach::Reach;
+
+/// The rules that a trace is checked against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Rule {
+    /// Two concurrent accesses of one buffer overlap in bytes and one writes.
+    #[serde(rename = "R1")]
+    UnorderedConflict,
+    /// Two buffers share bytes, and not every access of one happens before
+    /// every access of the other.
+    #[serde(rename = "R2")]
+    SharedBytes,
+    /// A declared access or pointer is in no known memory.
+    #[serde(rename = "R3")]
+    UnknownMemory,
+    /// Scratch is used before its alloc point or after its free.
+    #[serde(rename = "R4")]
+    OwnerGone,
+    /// A forked stream is not joined, or a call broke the rules of capture.
+    #[serde(rename = "R6")]
+    Protocol,
+    /// The workspace of one captured stream is used by another.
+    #[serde(rename = "R11")]
+    LibraryState,
+    /// Scratch is read where nothing has written it in this replay.
+    #[serde(rename = "R13")]
+    ReadBeforeWrite,
+    /// The driver's graph is not what was recorded.
+    #[serde(rename = "reconciliation")]
+    Reconciliation,
+}
+
+impl Rule {
+    /// The rule's number, as reports and files print it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::UnorderedConflict => "R1",
+            Self::SharedBytes => "R2",
+            Self::UnknownMemory => "R3",
+            Self::OwnerGone => "R4",
+            Self::Protocol => "R6",
+            Self::LibraryState => "R11",
+            Self::ReadBeforeWrite => "R13",
+            Self::Reconciliation => "reconciliation",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+/// What every rule reads.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) graph: Graph,
+    pub(crate) reach: Reach,
+    pub(crate) accesses: Accesses,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(trace: &'a Trace) -> Result<Self, VerifyError> {
+        check_form(trace)?;
+        let graph =
+            Graph::new(trace.nodes.len(), &trace.edges).map_err(|nodes| VerifyError::Cycle {
+                nodes: nodes
+                    .into_iter()
+                    .map(|node| (node, trace.node(node).name.clone()))
+                    .collect(),
+            })?;
+        let reach = Reach::new(trace, &graph)?;
+        Ok(Self {
+            trace,
+            reach,
+            accesses: Accesses::new(trace),
+            graph,
+        })
+    }
+
+    /// The two accesses in the order of the graph, and whether that order is
+    /// forced.
+    fn ordered<'t>(
+        &self,
+        a: &'t Touch,
+        b: &'t Touch,
+        findings: &Findings,
+    ) -> (&'t Touch, &'t Touch, bool) {
+        findings.compared();
+        let (first, then) = if self.graph.position(a.node) <= self.graph.position(b.node) {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        let forced = self.reach.ends_before(first.node, then.node, then.phase);
+        (first, then, forced)
+    }
+}
+
+/// Runs every rule.
+pub(crate) fn run(context: &Context<'_>) -> Findings {
+    let findings = Findings::default();
+    r01_unordered_conflict::check(context, &findings);
+    r02_shared_bytes::check(context, &findings);
+    r03_unknown_memory::check(context, &findings);
+    r04_owner_gone::check(context, &findings);
+    r06_protocol::check(context, &findings);
+    r11_library_state::check(context, &findings);
+    r13_read_before_write::check(context, &findings);
+    findings
+}

@@ -1,0 +1,134 @@
+//! What the independent checker accepts and refuses.
+
+use streamweir_trace::{NodeId, Trace};
+use streamweir_verify::certificate::{Certificate, CertificateError, check, digest};
+
+use crate::build::*;
+
+fn capture() -> Trace {
+    let mut cap = Capture::new();
+    let a = cap.scratch(MAIN, "a", 0x1000, 64);
+    let write = cap.node(MAIN, "write");
+    cap.join(SIDE, MAIN);
+    let read = cap.node(SIDE, "read");
+    let other = cap.node(MAIN, "other");
+    cap.join(MAIN, SIDE);
+    let b = cap.scratch(MAIN, "b", 0x1000, 64);
+    let reuse = cap.node(MAIN, "reuse");
+    cap.all(write, Write, a);
+    cap.all(read, Read, a);
+    cap.all(other, Read, a);
+    cap.all(reuse, Write, b);
+    cap.end()
+}
+
+fn certified(trace: &Trace) -> Certificate {
+    safe(trace).certificate.unwrap()
+}
+
+#[test]
+fn accepts_its_own_trace_through_a_file() {
+    let trace = capture();
+    let file = serde_json::to_string(&certified(&trace)).unwrap();
+    let certificate: Certificate = serde_json::from_str(&file).unwrap();
+    check(&trace, &certificate).unwrap();
+    assert_eq!(certificate.chains.len(), 2);
+}
+
+#[test]
+fn refuses_another_trace() {
+    let trace = capture();
+    let certificate = certified(&trace);
+    let mut other = trace.clone();
+    other.nodes[0].name = "renamed".into();
+    assert!(matches!(
+        check(&other, &certificate),
+        Err(CertificateError::AnotherTrace { .. })
+    ));
+    let mut version = certificate;
+    version.version += 1;
+    assert_eq!(check(&trace, &version), Err(CertificateError::Version(2)));
+}
+
+#[test]
+fn refuses_to_leave_things_unsaid() {
+    let mut trace = capture();
+    trace.nodes[2].analysed = false;
+    trace.assumptions.push("page ids below 4096".into());
+    let good = certified(&trace);
+    check(&trace, &good).unwrap();
+    let mut silent = good.clone();
+    silent.not_analysed.clear();
+    assert_eq!(
+        check(&trace, &silent),
+        Err(CertificateError::Misstated("unanalysed nodes"))
+    );
+    let mut silent = good.clone();
+    silent.assumptions.clear();
+    assert_eq!(
+        check(&trace, &silent),
+        Err(CertificateError::Misstated("assumptions"))
+    );
+    let mut wrong = good;
+    wrong.stats.edges += 1;
+    assert_eq!(
+        check(&trace, &wrong),
+        Err(CertificateError::Misstated("edges"))
+    );
+}
+
+#[test]
+fn refuses_chains_that_the_edges_do_not_order() {
+    let trace = capture();
+    let good = certified(&trace);
+    let n = NodeId;
+    for chains in [
+        vec![vec![n(0), n(1), n(2), n(3)]],
+        vec![vec![n(0), n(3), n(2)], vec![n(1)]],
+        vec![vec![n(0), n(2), n(3)]],
+        vec![vec![n(0), n(2), n(3)], vec![n(1), n(1)]],
+        vec![vec![n(0), n(2), n(3)], vec![n(1), n(9)]],
+        vec![],
+    ] {
+        let forged = Certificate {
+            chains,
+            ..good.clone()
+        };
+        assert!(
+            matches!(check(&trace, &forged), Err(CertificateError::Chains(_))),
+            "{forged:?}"
+        );
+    }
+    // Another true cover proves the same.
+    let chains = vec![vec![n(0), n(1), n(3)], vec![n(2)]];
+    check(&trace, &Certificate { chains, ..good }).unwrap();
+}
+
+/// Every edge of the capture is needed: without it a certificate, made by hand
+/// so that all its statements are true, must be refused.
+#[test]
+fn refuses_a_certificate_made_by_hand() {
+    let trace = capture();
+    let good = certified(&trace);
+    for at in 0..trace.edges.len() {
+        let mut cut = trace.clone();
+        cut.edges.remove(at);
+        let forged = Certificate {
+            digest: digest(&cut),
+            stats: streamweir_verify::Stats {
+                edges: cut.edges.len() as u64,
+                ..good.stats
+            },
+            chains: (0..4).map(|node| vec![NodeId(node)]).collect(),
+            ..good.clone()
+        };
+        assert!(
+            matches!(
+                check(&cut, &forged),
+                Err(CertificateError::NotEstablished { .. })
+            ),
+            "without {:?}",
+            trace.edges[at]
+        );
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests of the verifier, as one binary.
+
+mod build;
+mod certificate;
+mod driver;
+mod fixes;
+mod must_not_flag;
+mod oracle;
+mod pdl;
+mod random;
+mod report;
+mod rules;

@@ -1,0 +1,166 @@
+//! The definition, computed the slow way: the full closure of the three times
+//! of every node, and all pairs of accesses.
+
+use std::collections::BTreeSet;
+
+use streamweir_trace::{Access, BufferKind, ByteRange, EdgeKind, NodeId, PdlWait, Phase, Trace};
+use streamweir_verify::Rule;
+
+pub(crate) type Found = BTreeSet<(Rule, Option<NodeId>, Option<NodeId>)>;
+
+/// `reached[x][y]`: time `x` is at or before time `y`. Times are start, wait
+/// and end of each node: 3n, 3n + 1, 3n + 2.
+fn closure(trace: &Trace) -> Vec<Vec<bool>> {
+    let times = trace.nodes.len() * 3;
+    let mut reached = vec![vec![false; times]; times];
+    for at in 0..trace.nodes.len() {
+        reached[3 * at][3 * at + 1] = true;
+        reached[3 * at + 1][3 * at + 2] = true;
+    }
+    for edge in &trace.edges {
+        let (from, to) = (3 * edge.from.index(), 3 * edge.to.index());
+        match edge.kind {
+            EdgeKind::Full => reached[from + 2][to] = true,
+            EdgeKind::Programmatic => {
+                if trace.node(edge.to).pdl == PdlWait::OnAllPaths {
+                    reached[from][to] = true;
+                    reached[from + 2][to + 1] = true;
+                }
+            }
+        }
+    }
+    for via in 0..times {
+        let onward = reached[via].clone();
+        for from in &mut reached {
+            if from[via] {
+                from.iter_mut().zip(&onward).for_each(|(to, on)| *to |= on);
+            }
+        }
+    }
+    reached
+}
+
+fn device(trace: &Trace, access: &Access) -> ByteRange {
+    access
+        .bytes
+        .shifted(trace.buffer(access.buffer).range.start)
+        .unwrap()
+}
+
+/// R1, R2, R4 and R13 of a trace whose nodes stand in an order of its edges.
+pub(crate) fn oracle(trace: &Trace) -> Found {
+    let reached = closure(trace);
+    let before = |first: NodeId, then: &Access| {
+        let at = match then.phase {
+            Phase::BeforeWait => 3 * then.node.index(),
+            Phase::AfterWait => 3 * then.node.index() + 1,
+        };
+        first != then.node && reached[3 * first.index() + 2][at]
+    };
+    let mut found = Found::new();
+    let touching: Vec<&Access> = trace
+        .accesses
+        .iter()
+        .filter(|a| !a.bytes.is_empty())
+        .collect();
+    for (i, &x) in touching.iter().enumerate() {
+        for &y in &touching[i + 1..] {
+            let (x, y) = if x.node <= y.node { (x, y) } else { (y, x) };
+            if !device(trace, x).overlaps(&device(trace, y)) {
+                continue;
+            }
+            let pair = (Some(x.node), Some(y.node));
+            if x.buffer == y.buffer {
+                if x.node != y.node && x.mode.conflicts(y.mode) && !before(x.node, y) {
+                    found.insert((Rule::UnorderedConflict, pair.0, pair.1));
+                }
+                continue;
+            }
+            if !x.mode.writes() && !y.mode.writes() {
+                continue;
+            }
+            let carried = |a: &Access| trace.buffer(a.buffer).carried;
+            let spoilt = (carried(x) && y.mode.writes())
+                || (carried(y) && x.mode.writes() && y.mode.reads());
+            // Some other pair of the same two buffers, ordered and earlier,
+            // goes the other way.
+            let against = touching.iter().any(|&p| {
+                touching.iter().any(|&q| {
+                    p.buffer == y.buffer
+                        && q.buffer == x.buffer
+                        && (p.mode.writes() || q.mode.writes())
+                        && device(trace, p).overlaps(&device(trace, q))
+                        && before(p.node, q)
+                        && !spoils(trace, p, q)
+                        && leads(trace, &touching, &before, p, q)
+                })
+            });
+            if !before(x.node, y) || spoilt || against {
+                found.insert((Rule::SharedBytes, pair.0, pair.1));
+            }
+        }
+    }
+    for &access in &touching {
+        let buffer = trace.buffer(access.buffer);
+        let BufferKind::Scratch {
+            alloc,
+            freed_before,
+            ..
+        } = &buffer.kind
+        else {
+            continue;
+        };
+        for &node in &alloc.frontier {
+            if !before(node, access) {
+                found.insert((Rule::OwnerGone, Some(access.node), Some(node)));
+            }
+        }
+        if (alloc.frontier.is_empty() && access.node < alloc.before)
+            || freed_before.is_some_and(|freed| access.node >= freed)
+        {
+            found.insert((Rule::OwnerGone, Some(access.node), None));
+        }
+        if buffer.carried || !access.mode.reads() {
+            continue;
+        }
+        let covered = |byte: u64| {
+            touching.iter().any(|write| {
+                write.buffer == access.buffer
+                    && write.mode.writes()
+                    && write.bytes.contains_byte(byte)
+                    && before(write.node, access)
+            })
+        };
+        if (access.bytes.start..access.bytes.end).any(|byte| !covered(byte)) {
+            found.insert((Rule::ReadBeforeWrite, Some(access.node), None));
+        }
+    }
+    found
+}
+
+fn spoils(trace: &Trace, first: &Access, then: &Access) -> bool {
+    let carried = |a: &Access| trace.buffer(a.buffer).carried;
+    (carried(first) && then.mode.writes())
+        || (carried(then) && first.mode.writes() && then.mode.reads())
+}
+
+/// Whether no ordered pair of the two buffers comes before `p`, `q`.
+fn leads(
+    trace: &Trace,
+    touching: &[&Access],
+    before: &dyn Fn(NodeId, &Access) -> bool,
+    p: &Access,
+    q: &Access,
+) -> bool {
+    let (a, b) = (p.buffer, q.buffer);
+    !touching.iter().any(|&r| {
+        touching.iter().any(|&s| {
+            let same = (r.buffer == a && s.buffer == b) || (r.buffer == b && s.buffer == a);
+            same && (r.mode.writes() || s.mode.writes())
+                && device(trace, r).overlaps(&device(trace, s))
+                && before(r.node, s)
+                && !spoils(trace, r, s)
+                && (r.node, s.node, r.buffer) < (p.node, q.node, p.buffer)
+        })
+    })
+}
