@@ -1,1 +1,16 @@
-//! Crate docs.
+//! CUDA kernels of the DeepSeek-V4 decode path: signatures with access modes,
+//! run-time compilation and CPU twins.
+//!
+//! One kernel is three things that stay together: its CUDA source in `cuda/`,
+//! its signature with launch shape in [`dsv4`], and its CPU twin beside the
+//! signature, which calls [`reference`](mod@reference). The geometry of the
+//! pools that kernels touch is a [`layout`]; [`compile`] turns sources into
+//! cubins and remembers them.
+
+pub mod compile;
+mod dims;
+pub mod dsv4;
+pub mod layout;
+pub mod reference;
+
+pub use dims::DimensionError;

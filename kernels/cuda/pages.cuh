@@ -1,0 +1,47 @@
+// The geometry of a pool of pages; the same bytes as PageLayout in
+// src/layout.rs.
+
+#pragma once
+
+#include "common.cuh"
+
+struct PageLayout {
+    u32 value_bytes;
+    u32 scale_bytes;
+    u32 tokens_per_page;
+    u32 scale_offset;
+    u32 page_bytes;
+    u32 pages;
+
+    // Dimensions of a token whose values are bf16.
+    __device__ __forceinline__ u32 dim() const { return value_bytes / 2; }
+
+    __device__ __forceinline__ bool holds(int slot) const {
+        return slot >= 0 && static_cast<u64>(slot) < static_cast<u64>(tokens_per_page) * pages;
+    }
+
+    // Where the values of a token begin. The pool holds the slot.
+    template <typename Pool>
+    __device__ __forceinline__ Pool* values(Pool* pool, int slot) const {
+        const u32 page = static_cast<u32>(slot) / tokens_per_page;
+        const u32 token = static_cast<u32>(slot) % tokens_per_page;
+        const u64 bytes = static_cast<u64>(page) * page_bytes + static_cast<u64>(token) * value_bytes;
+        return pool + bytes / sizeof(Pool);
+    }
+
+    // The slot of an entry of the sequence whose pages are `table`. A page that
+    // the pool does not have is replaced by page 0, which belongs to nobody.
+    __device__ __forceinline__ int slot(const int* table, u32 entry) const {
+        int page = table[entry / tokens_per_page];
+        if (page < 0 || static_cast<u32>(page) >= pages) {
+            page = 0;
+        }
+        return static_cast<int>(static_cast<u32>(page) * tokens_per_page + entry % tokens_per_page);
+    }
+};
+
+static_assert(sizeof(PageLayout) == 24, "the host's PageLayout");
+
+// Each pool's geometry is a type of its own, as on the host.
+struct IndexKeyPages : PageLayout {};
+struct LatentPages : PageLayout {};

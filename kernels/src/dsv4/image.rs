@@ -1,0 +1,110 @@
+//! The module that holds all kernels, for either backend.
+
+use std::fmt::Write as _;
+
+use streamweir_sched::driver::sim::SimKernel;
+use streamweir_sched::driver::{DeviceInfo, ModuleImage};
+use thiserror::Error;
+
+use crate::compile::{self, CompileError, Header, Program};
+
+/// The sources, by the names that the program includes.
+const SOURCES: &[(&str, &str)] = &[
+    (
+        "query_projection.cu",
+        include_str!("../../cuda/query_projection.cu"),
+    ),
+    (
+        "index_weights.cu",
+        include_str!("../../cuda/index_weights.cu"),
+    ),
+    (
+        "index_key_store.cu",
+        include_str!("../../cuda/index_key_store.cu"),
+    ),
+    (
+        "indexer_logits.cu",
+        include_str!("../../cuda/indexer_logits.cu"),
+    ),
+    ("top_k.cu", include_str!("../../cuda/top_k.cu")),
+    (
+        "gather_attention.cu",
+        include_str!("../../cuda/gather_attention.cu"),
+    ),
+    ("mix.cu", include_str!("../../cuda/mix.cu")),
+    ("words.cu", include_str!("../../cuda/words.cu")),
+];
+
+/// What the sources include.
+const HEADERS: &[(&str, &str)] = &[
+    ("common.cuh", include_str!("../../cuda/common.cuh")),
+    ("pages.cuh", include_str!("../../cuda/pages.cuh")),
+    ("projection.cuh", include_str!("../../cuda/projection.cuh")),
+];
+
+/// No image for a device.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The kernels do not compile for the device.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// The device's backend is neither `cuda` nor `sim`.
+    #[error("no kernels for the backend \"{0}\"; there are for \"cuda\" and \"sim\"")]
+    Backend(&'static str),
+}
+
+/// The program that holds all kernels: one compilation, one module. It needs no
+/// header of the CUDA toolkit.
+pub fn program() -> Program {
+    let mut source = String::new();
+    for (name, _) in SOURCES {
+        // Writing to a string does not fail.
+        let _ = writeln!(source, "#include \"{name}\"");
+    }
+    Program {
+        name: "dsv4.cu".into(),
+        source,
+        headers: SOURCES
+            .iter()
+            .chain(HEADERS)
+            .map(|&(name, source)| Header {
+                name: name.into(),
+                source: source.into(),
+            })
+            .collect(),
+        toolkit_headers: false,
+    }
+}
+
+/// The CPU twins of all kernels.
+pub fn twins() -> Vec<SimKernel> {
+    vec![
+        super::projection::sim(),
+        super::weights::sim(),
+        super::key_store::sim(),
+        super::logits::sim(),
+        super::selection::sim(),
+        super::attention::sim(),
+        super::residual::sim(),
+        super::words::sim_fill_words(),
+        super::words::sim_add_one(),
+    ]
+}
+
+/// The module for a device: the twins for `sim`, a cubin compiled or taken from
+/// the cache for `cuda`.
+///
+/// # Errors
+/// For a CUDA device when the kernels cannot be compiled; see [`CompileError`].
+/// For any other backend.
+pub fn image(info: &DeviceInfo) -> Result<ModuleImage, ImageError> {
+    match info.backend {
+        "sim" => Ok(ModuleImage::Sim(twins())),
+        "cuda" => Ok(ModuleImage::Cuda(compile::compile(
+            &program(),
+            info.capability,
+        )?)),
+        other => Err(ImageError::Backend(other)),
+    }
+}

@@ -1,0 +1,62 @@
+//! Kernels of DeepSeek-V4 decode: the core of one C4 attention layer.
+//!
+//! | stream | kernel | from → to |
+//! | --- | --- | --- |
+//! | main | [`query_projection`] | x → q |
+//! | indexer | [`index_key_store`] | x → index-key pool |
+//! | indexer | [`query_projection`], [`index_weights`] | x → index queries, head weights |
+//! | indexer | [`indexer_logits`] | queries, weights, pool → logits |
+//! | indexer | [`top_k`] | logits → slots |
+//! | main, joined | [`gather_attention`] | q, slots, latent pool → attention |
+//! | main | [`mix`] | x, attention → next x |
+//!
+//! Each kernel has one file here, with its signature, its launch shape and its
+//! CPU twin, and one in `cuda/`. A twin runs the same grid as the CUDA kernel:
+//! one call computes what one thread block computes, so the simulator
+//! interleaves concurrent kernels at the same places. Sizes are parameters;
+//! lengths, page tables and slots are read from device memory.
+//!
+//! Every kernel is deterministic bit by bit: sums have a fixed order, and no
+//! result depends on the order in which threads arrive.
+
+mod attention;
+mod image;
+mod key_store;
+mod logits;
+mod projection;
+mod residual;
+mod selection;
+mod weights;
+mod words;
+
+pub use attention::{MAX_LATENT_DIM, gather_attention};
+pub use image::{ImageError, image, program, twins};
+pub use key_store::{MAX_KEY_DIM, index_key_store};
+pub use logits::indexer_logits;
+pub use projection::query_projection;
+pub use residual::mix;
+pub use selection::{MAX_K, top_k};
+pub use weights::index_weights;
+pub use words::{add_one, fill_words};
+
+use std::ops::Range;
+
+use streamweir_sched::driver::sim::{SimBlock, SimFault};
+use streamweir_sched::kernel::Ptr;
+
+/// The elements of `0..total` that block `block` owns at `each` per block.
+fn span(block: u32, each: u32, total: u32) -> Range<usize> {
+    let start = block.saturating_mul(each).min(total);
+    start as usize..start.saturating_add(each).min(total) as usize
+}
+
+/// The length of a token's sequence, clamped to `0..=max_entries`.
+fn length(
+    block: &SimBlock<'_>,
+    lens: Ptr<i32>,
+    token: usize,
+    max_entries: u32,
+) -> Result<usize, SimFault> {
+    let len = block.read::<i32>(lens.at(token), 1)?[0];
+    Ok(u32::try_from(len).unwrap_or(0).min(max_entries) as usize)
+}

@@ -1,0 +1,70 @@
+//! Kernels on plain 32-bit words: poison for buffers, and a counter.
+
+use streamweir_sched::driver::LaunchShape;
+use streamweir_sched::driver::sim::SimKernel;
+use streamweir_sched::kernel;
+use streamweir_sched::kernel::{InOut, Out, twin};
+
+use crate::dims::{DimensionError, Dims};
+
+kernel! {
+    /// `data[i] = value` for `i < len`: poison, so that a read of what nobody
+    /// wrote shows.
+    pub fn fill_words(data: Out<u32>, len: u32, value: u32);
+    /// `data[i] += 1` for `i < len`, wrapping: the smallest kernel whose runs
+    /// can be counted.
+    pub fn add_one(data: InOut<u32>, len: u32);
+}
+
+const THREADS: u32 = 256;
+
+fn words_shape(kernel: &'static str, len: u32) -> Result<LaunchShape, DimensionError> {
+    Dims::of(kernel).at_least_1("len", len)?.grid(
+        len.div_ceil(THREADS),
+        ("blocks along y", 1),
+        THREADS,
+    )
+}
+
+impl fill_words {
+    /// A word whose halves are NaN as bf16, and which is NaN as f32 and no
+    /// plausible index as i32.
+    pub const POISON: u32 = 0xffc5_ffc5;
+
+    /// The launch for `len` words: a thread for each.
+    ///
+    /// # Errors
+    /// When `len` is zero.
+    pub fn shape(len: u32) -> Result<LaunchShape, DimensionError> {
+        words_shape("fill_words", len)
+    }
+}
+
+impl add_one {
+    /// The launch for `len` words: a thread for each.
+    ///
+    /// # Errors
+    /// When `len` is zero.
+    pub fn shape(len: u32) -> Result<LaunchShape, DimensionError> {
+        words_shape("add_one", len)
+    }
+}
+
+pub(super) fn sim_fill_words() -> SimKernel {
+    twin(fill_words, |block, (data, len, value)| {
+        let here = super::span(block.index()[0], THREADS, len);
+        block.write(data.at(here.start), &vec![value; here.len()])
+    })
+}
+
+pub(super) fn sim_add_one() -> SimKernel {
+    twin(add_one, |block, (data, len)| {
+        let here = super::span(block.index()[0], THREADS, len);
+        let words: Vec<u32> = block
+            .read(data.at(here.start), here.len())?
+            .iter()
+            .map(|word: &u32| word.wrapping_add(1))
+            .collect();
+        block.write(data.at(here.start), &words)
+    })
+}

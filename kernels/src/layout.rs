@@ -1,0 +1,290 @@
+//! Where a token stands in a paged pool.
+//!
+//! The geometry of a pool is a value, never a constant in a kernel, and the
+//! geometries of different pools are different types: a kernel that stores
+//! index keys takes [`IndexKeyPages`] and cannot be handed [`LatentPages`]. A
+//! copy that hard-codes one pool's geometry and is applied to another reads out
+//! of bounds, which is how the report behind this library went wrong a second
+//! time.
+//!
+//! A *slot* is a token's place in the pool: page `slot / tokens_per_page`,
+//! token `slot % tokens_per_page` inside it. Slot 0, hence page 0, belongs to
+//! nobody: rows that pad a batch point at it.
+
+use bytemuck::{Pod, Zeroable};
+use streamweir_sched::kernel::Scalar;
+use thiserror::Error;
+
+/// The geometry of one pool of pages: first the values of all tokens of a page,
+/// then their scales, then padding.
+///
+/// It has the same layout in CUDA C++ (`cuda/pages.cuh`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+pub struct PageLayout {
+    value_bytes: u32,
+    scale_bytes: u32,
+    tokens_per_page: u32,
+    scale_offset: u32,
+    page_bytes: u32,
+    pages: u32,
+}
+
+/// A geometry that no pool can have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// A quantity that must not be zero is zero.
+    #[error("a page layout needs {0} of at least 1; it is 0")]
+    Zero(&'static str),
+    /// A page has more bytes than 32 bits count.
+    #[error(
+        "a page of {tokens_per_page} tokens of {token_bytes} bytes exceeds 4 GiB; \
+         use fewer tokens per page"
+    )]
+    TooLarge {
+        /// Tokens of one page.
+        tokens_per_page: u32,
+        /// Value and scale bytes of one token.
+        token_bytes: u64,
+    },
+}
+
+impl PageLayout {
+    /// A pool of `pages` pages of `tokens_per_page` tokens. A token has
+    /// `value_bytes` bytes of values and, apart, `scale_bytes` bytes of scales;
+    /// a page's bytes are rounded up to a multiple of `page_align`.
+    ///
+    /// ```
+    /// use streamweir_kernels::layout::PageLayout;
+    ///
+    /// // The C4 latent: 576 value bytes and 8 scale bytes, pages padded to 576.
+    /// let latent = PageLayout::new(576, 8, 64, 576, 100)?;
+    /// assert_eq!((latent.scale_offset(), latent.page_bytes()), (36_864, 37_440));
+    /// # Ok::<(), streamweir_kernels::layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a quantity other than `scale_bytes` is zero, or a page would exceed
+    /// 4 GiB.
+    pub fn new(
+        value_bytes: u32,
+        scale_bytes: u32,
+        tokens_per_page: u32,
+        page_align: u32,
+        pages: u32,
+    ) -> Result<Self, LayoutError> {
+        for (name, quantity) in [
+            ("value bytes", value_bytes),
+            ("tokens per page", tokens_per_page),
+            ("page alignment", page_align),
+            ("pages", pages),
+        ] {
+            if quantity == 0 {
+                return Err(LayoutError::Zero(name));
+            }
+        }
+        let token_bytes = u64::from(value_bytes) + u64::from(scale_bytes);
+        let too_large = LayoutError::TooLarge {
+            tokens_per_page,
+            token_bytes,
+        };
+        let page_bytes = token_bytes
+            .checked_mul(tokens_per_page.into())
+            .and_then(|bytes| bytes.checked_next_multiple_of(page_align.into()))
+            .and_then(|bytes| u32::try_from(bytes).ok())
+            .ok_or(too_large)?;
+        Ok(Self {
+            value_bytes,
+            scale_bytes,
+            tokens_per_page,
+            // At most `page_bytes`, which fits.
+            scale_offset: value_bytes * tokens_per_page,
+            page_bytes,
+            pages,
+        })
+    }
+
+    /// Value bytes of one token.
+    pub const fn value_bytes(&self) -> u32 {
+        self.value_bytes
+    }
+
+    /// Scale bytes of one token.
+    pub const fn scale_bytes(&self) -> u32 {
+        self.scale_bytes
+    }
+
+    /// Tokens of one page.
+    pub const fn tokens_per_page(&self) -> u32 {
+        self.tokens_per_page
+    }
+
+    /// Where the scales begin in a page, in bytes.
+    pub const fn scale_offset(&self) -> u32 {
+        self.scale_offset
+    }
+
+    /// Bytes of one page.
+    pub const fn page_bytes(&self) -> u32 {
+        self.page_bytes
+    }
+
+    /// Pages of the pool.
+    pub const fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// Bytes of the whole pool.
+    pub const fn pool_bytes(&self) -> u64 {
+        self.page_bytes as u64 * self.pages as u64
+    }
+
+    /// Tokens that the pool holds, slot 0 included.
+    pub const fn slots(&self) -> u64 {
+        self.tokens_per_page as u64 * self.pages as u64
+    }
+
+    /// Where the values of the token at `slot` begin, in bytes from the start of
+    /// the pool; `None` when the pool has no such slot.
+    pub const fn value_offset(&self, slot: i32) -> Option<u64> {
+        if slot < 0 || slot as u64 >= self.slots() {
+            return None;
+        }
+        let page = slot as u32 / self.tokens_per_page;
+        let token = slot as u32 % self.tokens_per_page;
+        Some(page as u64 * self.page_bytes as u64 + token as u64 * self.value_bytes as u64)
+    }
+
+    /// The slot of entry `entry` of a sequence whose pages are `table`, or
+    /// `None` when the table ends before it or names a page that the pool does
+    /// not have.
+    pub fn slot(&self, table: &[i32], entry: u32) -> Option<i32> {
+        let page = *table.get(entry.checked_div(self.tokens_per_page)? as usize)?;
+        if page < 0 || page as u32 >= self.pages {
+            return None;
+        }
+        i32::try_from(
+            i64::from(page) * i64::from(self.tokens_per_page)
+                + i64::from(entry % self.tokens_per_page),
+        )
+        .ok()
+    }
+}
+
+macro_rules! pool {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+        pub struct $name(PageLayout);
+
+        impl $name {
+            /// Contiguous bf16 values of `dim` dimensions, no scales, 64 tokens
+            /// to a page.
+            ///
+            /// # Errors
+            /// As for [`PageLayout::new`].
+            pub fn bf16(dim: u32, pages: u32) -> Result<Self, LayoutError> {
+                let value_bytes = dim.checked_mul(2).ok_or(LayoutError::TooLarge {
+                    tokens_per_page: 64,
+                    token_bytes: 2 * u64::from(dim),
+                })?;
+                PageLayout::new(value_bytes, 0, 64, 1, pages).map(Self)
+            }
+
+            /// Dimensions of one token.
+            pub const fn dim(&self) -> u32 {
+                self.0.value_bytes / 2
+            }
+
+            /// The geometry.
+            pub const fn layout(&self) -> &PageLayout {
+                &self.0
+            }
+
+            /// The slot of entry `entry` of a sequence whose pages are `table`.
+            /// A page that the pool does not have, or that the table does not
+            /// reach, is replaced by page 0, as every kernel does it.
+            pub fn slot(&self, table: &[i32], entry: u32) -> i32 {
+                self.0.slot(table, entry).unwrap_or_else(|| {
+                    entry.checked_rem(self.0.tokens_per_page).unwrap_or(0) as i32
+                })
+            }
+
+            /// Where that entry's values begin, in elements from the start of
+            /// the pool.
+            pub fn element(&self, table: &[i32], entry: u32) -> usize {
+                let bytes = self.0.value_offset(self.slot(table, entry)).unwrap_or(0);
+                (bytes / 2) as usize
+            }
+        }
+
+        impl Scalar for $name {}
+    };
+}
+
+pool! {
+    /// The geometry of the index-key pool, bf16 (256 bytes per token at the
+    /// model's 128 dimensions).
+    IndexKeyPages
+}
+pool! {
+    /// The geometry of the pool of compressed latents, bf16 (1024 bytes per
+    /// token at 512 dimensions).
+    LatentPages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_pools_have_their_page_bytes() {
+        let page = |value, scale, tokens, align| {
+            PageLayout::new(value, scale, tokens, align, 1).map(|l| l.page_bytes())
+        };
+        assert_eq!(page(576, 8, 64, 576), Ok(37_440));
+        assert_eq!(page(576, 8, 128, 576), Ok(74_880));
+        assert_eq!(page(576, 8, 2, 576), Ok(1_728));
+        assert_eq!(page(128, 4, 64, 1), Ok(8_448));
+        assert_eq!(
+            IndexKeyPages::bf16(128, 1).map(|l| l.layout().page_bytes()),
+            Ok(16_384)
+        );
+    }
+
+    #[test]
+    fn slots_stay_inside_the_pool() {
+        let layout = PageLayout::new(10, 2, 4, 64, 3).unwrap();
+        assert_eq!(layout.page_bytes(), 64);
+        assert_eq!(layout.value_offset(0), Some(0));
+        assert_eq!(layout.value_offset(5), Some(64 + 10));
+        assert_eq!(layout.value_offset(11), Some(2 * 64 + 30));
+        assert_eq!(layout.value_offset(12), None);
+        assert_eq!(layout.value_offset(-1), None);
+    }
+
+    #[test]
+    fn entries_resolve_through_the_page_table() {
+        let layout = PageLayout::new(2, 0, 4, 1, 8).unwrap();
+        let table = [5, -1, 8, 7];
+        assert_eq!(layout.slot(&table, 3), Some(23));
+        assert_eq!(layout.slot(&table, 4), None, "no page");
+        assert_eq!(layout.slot(&table, 8), None, "page outside the pool");
+        assert_eq!(layout.slot(&table, 12), Some(28));
+        assert_eq!(layout.slot(&table, 16), None, "past the table");
+    }
+
+    #[test]
+    fn impossible_geometries_are_refused() {
+        assert_eq!(
+            PageLayout::new(2, 0, 0, 1, 1),
+            Err(LayoutError::Zero("tokens per page"))
+        );
+        assert!(matches!(
+            PageLayout::new(u32::MAX, 1, 2, 1, 1),
+            Err(LayoutError::TooLarge { .. })
+        ));
+        assert!(IndexKeyPages::bf16(u32::MAX, 1).is_err());
+    }
+}

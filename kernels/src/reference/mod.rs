@@ -1,0 +1,63 @@
+//! What each kernel computes, in plain Rust and double precision.
+//!
+//! Two kinds of function stand in each module: the formula for one row, which
+//! the kernel's CPU twin calls for the part of the output that its thread block
+//! owns, and the whole tensor, which tests hold a device's output against.
+//! Nothing here knows how the CUDA kernel splits its work, and inputs are the
+//! values that the kernel reads (bf16, f32), so what remains between a kernel
+//! and its reference is the rounding of its f32 arithmetic and of its output.
+//!
+//! | kernel | compare with | tolerance |
+//! | --- | --- | --- |
+//! | bf16 results | `‖out - ref‖ / ‖ref‖` | 1e-2 |
+//! | f32 logits, index weights | `‖out - ref‖ / ‖ref‖` over the entries inside the length | 2e-3 |
+//! | selected indices | equality, given the same f32 logits | exact |
+//!
+//! # Panics
+//! A function panics when a slice is shorter than its dimensions say; these are
+//! tools for tests and twins, whose slices come from the same dimensions.
+
+mod attention;
+mod index_keys;
+mod logits;
+mod mix;
+mod projection;
+mod selection;
+
+pub use attention::{attend, gather_attention};
+pub use index_keys::{index_key, index_keys};
+pub use logits::{indexer_logits, logit};
+pub use mix::{mix, mix_element};
+pub use projection::{dot, projection};
+pub use selection::{order_key, select, top_k};
+
+/// `‖actual - expected‖ / ‖expected‖`, over the pairs whose expected value is
+/// finite. Infinite where a pair disagrees about being finite, or where an
+/// actual value is not a number.
+///
+/// ```
+/// use streamweir_kernels::reference::relative_error;
+///
+/// let masked = f64::NEG_INFINITY;
+/// assert_eq!(relative_error(&[3.0, masked], &[3.0, masked]), 0.0);
+/// assert_eq!(relative_error(&[3.0, 0.0], &[3.0, masked]), f64::INFINITY);
+/// ```
+pub fn relative_error(actual: &[f64], expected: &[f64]) -> f64 {
+    if actual.len() != expected.len() {
+        return f64::INFINITY;
+    }
+    let (mut difference, mut norm) = (0.0_f64, 0.0_f64);
+    for (&a, &e) in actual.iter().zip(expected) {
+        if e.is_finite() && a.is_finite() {
+            difference += (a - e) * (a - e);
+            norm += e * e;
+        } else if a != e {
+            return f64::INFINITY;
+        }
+    }
+    match (difference == 0.0, norm == 0.0) {
+        (true, _) => 0.0,
+        (false, true) => f64::INFINITY,
+        (false, false) => (difference / norm).sqrt(),
+    }
+}
