@@ -68,7 +68,10 @@ fn errors_in_a_program_come_with_the_log() {
     };
     assert!(log.contains("undeclared"), "{log}");
     let text = error.to_string();
-    assert!(text.starts_with("test.cu does not compile for sm_90a:\n"), "{text}");
+    assert!(
+        text.starts_with("test.cu does not compile for sm_90a:\n"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -77,10 +80,16 @@ fn an_architecture_that_nvrtc_does_not_know_is_named() {
         return;
     };
     let error = result.unwrap_err();
-    assert!(matches!(&error, CompileError::Architecture { architecture, .. }
-        if architecture == "sm_999a"), "{error}");
+    assert!(
+        matches!(&error, CompileError::Architecture { architecture, .. }
+        if architecture == "sm_999a"),
+        "{error}"
+    );
     let text = error.to_string();
-    assert!(text.contains("it has sm_") && text.contains("STREAMWEIR_NVRTC"), "{text}");
+    assert!(
+        text.contains("it has sm_") && text.contains("STREAMWEIR_NVRTC"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -124,7 +133,12 @@ fn what_is_in_the_cache_is_not_compiled_again_and_a_torn_entry_is() {
     }
     let torn = compiled(&source, (9, 0), Some(&cache)).unwrap().unwrap();
     assert!(!torn.cached, "an altered entry is compiled again");
-    assert!(compiled(&source, (9, 0), Some(&cache)).unwrap().unwrap().cached);
+    assert!(
+        compiled(&source, (9, 0), Some(&cache))
+            .unwrap()
+            .unwrap()
+            .cached
+    );
 }
 
 #[test]

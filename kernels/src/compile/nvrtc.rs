@@ -74,6 +74,7 @@ pub(super) struct Nvrtc {
     version: Version,
     supported: Vec<u32>,
     _library: Library,
+    _builtins: Vec<Library>,
 }
 
 /// A program of NVRTC; destroyed when dropped.
@@ -108,10 +109,11 @@ impl Nvrtc {
                 });
                 continue;
             }
+            let builtins = builtins_of(&path);
             // SAFETY: loading runs the library's initialisers. Only NVRTC's own
             // file names, or a file that the user named, are loaded.
             match unsafe { Library::new(&path) } {
-                Ok(library) => return Self::open(library, path),
+                Ok(library) => return Self::open(library, builtins, path),
                 Err(error) => tried.push(Attempt {
                     path,
                     why: error.to_string(),
@@ -121,7 +123,7 @@ impl Nvrtc {
         Err(CompileError::NoCompiler(tried))
     }
 
-    fn open(library: Library, path: PathBuf) -> Result<Self, CompileError> {
+    fn open(library: Library, builtins: Vec<Library>, path: PathBuf) -> Result<Self, CompileError> {
         let bad = |why: String| CompileError::BadCompiler {
             path: path.clone(),
             why,
@@ -159,6 +161,7 @@ impl Nvrtc {
                 .collect(),
             path,
             _library: library,
+            _builtins: builtins,
         })
     }
 
@@ -203,12 +206,33 @@ impl Nvrtc {
                 log: unit.log()?,
             });
         }
-        unit.check("nvrtcCompileProgram", code)?;
+        unit.check("nvrtcCompileProgram", code)
+            .map_err(|error| error.with_log(unit.log().ok()))?;
         unit.bytes(
             ("nvrtcGetCUBINSize", self.functions.nvrtcGetCUBINSize),
             ("nvrtcGetCUBIN", self.functions.nvrtcGetCUBIN),
         )
     }
+}
+
+/// NVRTC's companion library, loaded from the same folder. NVRTC opens it by its
+/// bare name, which the loader finds in a folder that it does not search only
+/// when a library of that name is loaded already.
+fn builtins_of(library: &Path) -> Vec<Library> {
+    let Some(folder) = library.parent().filter(|p| !p.as_os_str().is_empty()) else {
+        return Vec::new();
+    };
+    let Ok(entries) = folder.read_dir() else {
+        // Then NVRTC itself does not load either, and that is reported.
+        return Vec::new();
+    };
+    entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("libnvrtc-builtins.so."))
+        // SAFETY: as for NVRTC; the library has data and no initialisers of its
+        // own. One that does not load is named by NVRTC when it misses it.
+        .filter_map(|name| unsafe { Library::new(folder.join(name)) }.ok())
+        .collect()
 }
 
 type SizeFn = unsafe extern "C" fn(Handle, *mut usize) -> ResultCode;
