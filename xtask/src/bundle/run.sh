@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Runs everything in this bundle on a GPU host and keeps what it prints.
+#
+#   ./run.sh [RESULTS]     results go below RESULTS, by default ./results
+#
+# Exit status: 0 when everything passed, 1 when something failed. A failure
+# stops nothing: the rest still runs, so that one visit gives all results.
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+results=${1:-$PWD/results}
+mkdir -p "$results" || exit 1
+results=$(cd "$results" && pwd)
+summary=$results/summary.txt
+: >"$summary"
+failed=0
+
+# No GPU is a failure here, not a reason to skip.
+export STREAMWEIR_REQUIRE_GPU=1
+export STREAMWEIR_CACHE=${STREAMWEIR_CACHE:-$results/cache}
+export CRITERION_HOME=$results/criterion
+
+# step NAME COMMAND...: standard output to NAME.txt, all of it shown.
+step() {
+    local name=$1 start=$SECONDS status
+    shift
+    echo "== $name"
+    "$@" </dev/null 2>"$results/$name.err" | tee "$results/$name.txt"
+    status=${PIPESTATUS[0]}
+    cat "$results/$name.err" >&2
+    if [ "$status" -eq 0 ]; then
+        echo "passed  $name  $((SECONDS - start)) s" >>"$summary"
+    else
+        echo "FAILED  $name  $((SECONDS - start)) s, exit status $status" >>"$summary"
+        failed=1
+    fi
+}
+
+# programs KIND: the programs of one kind, none when there are none.
+programs() {
+    local program
+    for program in "$here/$1"/*; do
+        if [ -x "$program" ]; then echo "$program"; fi
+    done
+}
+
+cat "$here/BUILD.txt" >>"$summary"
+if command -v nvidia-smi >/dev/null; then
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader >>"$summary"
+fi
+
+step doctor "$here/bin/streamweir" doctor
+step tests "$here/test/gpu"
+while IFS= read -r program; do
+    step "example-$(basename "$program")" "$program"
+done < <(programs example)
+step demo-tiny "$here/bin/streamweir" demo --device cuda:0 --size tiny --json
+step demo-flash "$here/bin/streamweir" demo --device cuda:0 --size flash --json
+while IFS= read -r program; do
+    step "bench-$(basename "$program")" "$program" --bench
+done < <(programs bench)
+
+echo
+cat "$summary"
+exit "$failed"

@@ -1,0 +1,159 @@
+//! The steps of `cargo xtask test`, cheapest first.
+
+use crate::command::{Failure, Outcome};
+use crate::runner::{Need, Step};
+use crate::workspace::Workspace;
+use crate::{consumers, msrv, nvrtc, package, toolchain};
+
+/// The packages with a test target `loom`, which is empty in ordinary builds.
+const LOOM: &[&str] = &["streamweir-alloc", "streamweir-sched"];
+
+/// Crates whose code differs when the feature `cuda` is off.
+const WITHOUT_CUDA: &[&str] = &["streamweir", "streamweir-sched", "streamweir-kernels"];
+
+/// In the order in which they run.
+pub(crate) static STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "rustfmt leaves every file as it is",
+        need: Need::Nothing,
+        run: |workspace| workspace.cargo("fmt").args(["--all", "--check"]).run(),
+    },
+    Step {
+        name: "msrv",
+        about: "no dependency needs a newer Rust than we promise",
+        need: Need::Nothing,
+        run: msrv::check,
+    },
+    Step {
+        name: "package",
+        about: "every publishable crate has complete metadata",
+        need: Need::Nothing,
+        run: package::check,
+    },
+    Step {
+        name: "clippy",
+        about: "no warning in any target, with all features",
+        need: Need::Nothing,
+        run: |workspace| {
+            workspace
+                .cargo("clippy")
+                .args(["--workspace", "--all-targets", "--all-features"])
+                .args(["--", "-D", "warnings"])
+                .run()
+        },
+    },
+    Step {
+        name: "clippy-no-cuda",
+        about: "no warning in the libraries without default features",
+        need: Need::Nothing,
+        run: |workspace| {
+            workspace
+                .cargo("clippy")
+                .args(WITHOUT_CUDA.iter().flat_map(|package| ["-p", package]))
+                .args(["--lib", "--no-default-features"])
+                .args(["--", "-D", "warnings"])
+                .run()
+        },
+    },
+    Step {
+        name: "test",
+        about: "unit, integration, doc and compile-fail tests",
+        need: Need::Nothing,
+        run: |workspace| workspace.cargo("test").arg("--workspace").run(),
+    },
+    Step {
+        name: "doc",
+        about: "the documentation builds without a warning",
+        need: Need::Nothing,
+        run: |workspace| {
+            workspace
+                .cargo("doc")
+                .args(["--workspace", "--exclude", "xtask", "--no-deps"])
+                .env("RUSTDOCFLAGS", "-D warnings")
+                .run()
+        },
+    },
+    Step {
+        name: "loom",
+        about: "every interleaving of the small concurrent models",
+        need: Need::Nothing,
+        run: loom,
+    },
+    Step {
+        name: "consumer",
+        about: "a crate outside the workspace builds with no CUDA and no nvcc",
+        need: Need::Nothing,
+        run: |workspace| consumers::build(workspace, consumers::Consumer::Default),
+    },
+    Step {
+        name: "consumer-no-cuda",
+        about: "the same crate without default features",
+        need: Need::Nothing,
+        run: |workspace| consumers::build(workspace, consumers::Consumer::NoCuda),
+    },
+    Step {
+        name: "consumer-12080",
+        about: "the same crate, with cudarc's bindings of CUDA 12.8 chosen by it",
+        need: Need::Nothing,
+        run: |workspace| consumers::build(workspace, consumers::Consumer::Cuda12080),
+    },
+    Step {
+        name: "consumer-13000",
+        about: "the same crate, with cudarc's bindings of CUDA 13.0 chosen by it",
+        need: Need::Nothing,
+        run: |workspace| consumers::build(workspace, consumers::Consumer::Cuda13000),
+    },
+    Step {
+        name: "msrv-build",
+        about: "the libraries and the command build with the oldest promised Rust",
+        need: Need::Tool("the toolchain of rust-version", msrv::toolchain_missing),
+        run: msrv::build,
+    },
+    Step {
+        name: "nvrtc",
+        about: "every CUDA kernel compiles",
+        need: Need::Tool("NVRTC; `cargo xtask setup nvrtc`", nvrtc::missing),
+        run: nvrtc::compile_kernels,
+    },
+    Step {
+        name: "nightly",
+        about: "AddressSanitizer over the allocator and the simulated device",
+        need: Need::Tool("a nightly toolchain", toolchain::nightly_missing),
+        run: toolchain::address_sanitizer,
+    },
+];
+
+/// Runs the loom binaries in a target directory of their own, because the
+/// flags would otherwise rebuild everything twice in turn.
+fn loom(workspace: &Workspace) -> Outcome {
+    for package in LOOM {
+        if !workspace.targets(package, "test").contains(&"loom") {
+            return Err(Failure::new(format!("{package} has no test target `loom`")));
+        }
+        workspace
+            .cargo("test")
+            .args(["--release", "-p", package, "--test", "loom"])
+            .env("RUSTFLAGS", "--cfg streamweir_loom")
+            .env("CARGO_TARGET_DIR", workspace.target.join("loom"))
+            .run()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_fit_the_list() {
+        for (i, step) in STEPS.iter().enumerate() {
+            assert!(step.name.len() <= 18, "{} overflows its column", step.name);
+            assert!(
+                STEPS[..i].iter().all(|earlier| earlier.name != step.name),
+                "two steps are called {}",
+                step.name
+            );
+        }
+    }
+}
