@@ -8,6 +8,7 @@
 //! cubins and remembers them.
 
 pub mod compile;
+pub mod conformance;
 mod dims;
 pub mod dsv4;
 pub mod layout;

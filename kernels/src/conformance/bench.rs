@@ -1,0 +1,215 @@
+//! What a case works with: random inputs, device memory, launches.
+
+use std::ffi::c_void;
+
+use bytemuck::Pod;
+use half::bf16;
+use streamweir_sched::driver::{DynDriver, LaunchShape, ModuleHandle, ModuleImage, StreamHandle};
+use streamweir_sched::kernel::Kernel;
+
+use super::Failure;
+use crate::reference::relative_error;
+
+/// Bytes that outputs hold before a launch: as bf16 and f32 no number, as an
+/// index no slot.
+const POISON: u8 = 0xff;
+
+/// Memory, a stream and a module of one device; all given back by
+/// [`close`](Self::close).
+pub(super) struct Bench<'a> {
+    driver: &'a DynDriver,
+    module: ModuleHandle,
+    stream: StreamHandle,
+    memory: Vec<u64>,
+    random: u64,
+}
+
+/// The value of one parameter.
+pub(super) fn arg<T: Pod>(value: T) -> Vec<u8> {
+    bytemuck::bytes_of(&value).to_vec()
+}
+
+// SAFETY comments below: a bench passes only handles and memory that it has made
+// and gives back in `close` alone, and waits for the stream after each launch.
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        driver: &'a DynDriver,
+        image: &ModuleImage,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let module = driver.module_load(image)?;
+        Ok(Self {
+            driver,
+            module,
+            stream: driver.stream_create(0)?,
+            memory: Vec::new(),
+            random: seed,
+        })
+    }
+
+    pub(super) fn close(self) -> Result<(), Failure> {
+        // SAFETY: nothing is running, and the bench is gone afterwards.
+        unsafe {
+            for address in self.memory {
+                self.driver.mem_free(address)?;
+            }
+            self.driver.stream_destroy(self.stream)?;
+            self.driver.module_unload(self.module)?;
+        }
+        Ok(())
+    }
+
+    /// The next number of the seed's sequence (SplitMix64).
+    pub(super) fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub(super) fn below(&mut self, bound: u32) -> u32 {
+        (self.next() % u64::from(bound)) as u32
+    }
+
+    /// A number from -1 to 1.
+    pub(super) fn unit(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.unit()).collect()
+    }
+
+    pub(super) fn halves(&mut self, count: usize) -> Vec<bf16> {
+        (0..count).map(|_| bf16::from_f32(self.unit())).collect()
+    }
+
+    /// Device memory that holds `values`.
+    pub(super) fn upload<T: Pod>(&mut self, values: &[T]) -> Result<u64, Failure> {
+        let bytes: &[u8] = bytemuck::cast_slice(values);
+        let address = self.driver.mem_alloc(bytes.len().max(1) as u64)?;
+        self.memory.push(address);
+        // SAFETY: live memory of at least this length that nothing uses.
+        unsafe { self.driver.copy_to_device(address, bytes)? };
+        Ok(address)
+    }
+
+    /// Device memory for `count` elements, poisoned.
+    pub(super) fn output<T: Pod>(&mut self, count: usize) -> Result<u64, Failure> {
+        self.upload(&vec![POISON; count * size_of::<T>()])
+    }
+
+    pub(super) fn download<T: Pod>(&self, address: u64, count: usize) -> Result<Vec<T>, Failure> {
+        let mut values = vec![T::zeroed(); count];
+        // SAFETY: memory of this length that no work writes.
+        unsafe {
+            self.driver
+                .copy_to_host(bytemuck::cast_slice_mut(&mut values), address)?;
+        }
+        Ok(values)
+    }
+
+    /// Launches and waits.
+    pub(super) fn launch<K: Kernel>(
+        &self,
+        _: K,
+        shape: LaunchShape,
+        mut args: Vec<Vec<u8>>,
+    ) -> Result<(), Failure> {
+        // SAFETY: the module is live.
+        let function = unsafe { self.driver.module_function(self.module, K::SYMBOL)? };
+        // SAFETY: the function is live.
+        let loaded = unsafe { self.driver.function_params(function)? };
+        let declared = K::signature().slots();
+        let sizes: Vec<usize> = args.iter().map(Vec::len).collect();
+        let expected: Vec<usize> = loaded.iter().map(|slot| slot.size as usize).collect();
+        if loaded != declared || sizes != expected {
+            return Err(Failure::new(format!(
+                "{}: declared {declared:?}, loaded {loaded:?}, passed {sizes:?}",
+                K::SYMBOL
+            )));
+        }
+        let mut params: Vec<*mut c_void> =
+            args.iter_mut().map(|arg| arg.as_mut_ptr().cast()).collect();
+        // SAFETY: as many parameters of as many bytes as the function takes, and
+        // the memory lives until `close`.
+        unsafe {
+            self.driver
+                .launch(self.stream, function, shape, &mut params)?;
+            self.driver.stream_synchronize(self.stream)?;
+        }
+        Ok(())
+    }
+
+    /// Launches twice, each time with fresh outputs of `count` elements, and
+    /// gives the result when both have the same bits. `args` makes the
+    /// parameters from the output's address.
+    pub(super) fn twice<K: Kernel, T: Pod>(
+        &mut self,
+        kernel: K,
+        shape: LaunchShape,
+        count: usize,
+        args: impl Fn(u64) -> Vec<Vec<u8>>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut run = || {
+            let output = self.output::<T>(count)?;
+            self.launch(kernel, shape, args(output))?;
+            self.download::<T>(output, count)
+        };
+        let (first, second) = (run()?, run()?);
+        if bytemuck::cast_slice::<T, u8>(&first) != bytemuck::cast_slice::<T, u8>(&second) {
+            return Err(Failure::new(format!(
+                "{}: two runs gave different bits",
+                K::SYMBOL
+            )));
+        }
+        Ok(first)
+    }
+}
+
+/// Refuses a result further from the reference than `tolerance`.
+pub(super) fn close_to(actual: &[f64], expected: &[f64], tolerance: f64) -> Result<(), Failure> {
+    let error = relative_error(actual, expected);
+    // Not a number must fail too.
+    if error <= tolerance {
+        return Ok(());
+    }
+    let worst = actual
+        .iter()
+        .zip(expected)
+        .enumerate()
+        .filter(|(_, (a, e))| a != e)
+        .max_by(|(_, (a, e)), (_, (b, f))| (*a - *e).abs().total_cmp(&(*b - *f).abs()))
+        .map(|(at, (a, e))| format!("; worst at {at}: {a} instead of {e}"))
+        .unwrap_or_default();
+    Err(Failure::new(format!(
+        "relative error {error:.3e} exceeds {tolerance:.0e}{worst}"
+    )))
+}
+
+/// Refuses results that are not equal.
+pub(super) fn equal<T: PartialEq + std::fmt::Debug>(
+    actual: &[T],
+    expected: &[T],
+) -> Result<(), Failure> {
+    if actual.len() != expected.len() {
+        return Err(Failure::new("the lengths differ"));
+    }
+    match actual.iter().zip(expected).position(|(a, e)| a != e) {
+        None => Ok(()),
+        Some(at) => Err(Failure::new(format!(
+            "element {at} is {:?}; expected {:?}",
+            actual[at], expected[at]
+        ))),
+    }
+}
+
+pub(super) fn widen(values: &[bf16]) -> Vec<f64> {
+    values.iter().map(|v| v.to_f64()).collect()
+}
+
+pub(super) fn widen_floats(values: &[f32]) -> Vec<f64> {
+    values.iter().copied().map(f64::from).collect()
+}

@@ -1,0 +1,148 @@
+//! The CPU twins against the references, on the simulated device; sizes and
+//! errors of the launch shapes.
+
+use streamweir_kernels::conformance::{Size, suite};
+use streamweir_kernels::dsv4;
+use streamweir_kernels::layout::{IndexKeyPages, LatentPages};
+use streamweir_sched::driver::sim::SimDriver;
+use streamweir_sched::driver::{Driver, DynDriver, ModuleImage};
+
+/// All cases at a size, with seeds of their own.
+fn conforms(size: Size, seeds: std::ops::Range<u64>) {
+    let sim = SimDriver::new(1);
+    let image = dsv4::image(sim.info()).unwrap();
+    let driver: DynDriver = sim.clone();
+    for seed in seeds {
+        for case in suite() {
+            if let Err(failure) = case.run(&driver, &image, size, seed) {
+                panic!("{} with seed {seed}: {failure}", case.name);
+            }
+        }
+    }
+    assert_eq!(sim.live(), Default::default(), "all is given back");
+}
+
+#[test]
+fn twins_agree_with_the_references() {
+    conforms(Size::TINY, 0..8);
+}
+
+#[test]
+fn twins_agree_at_other_sizes() {
+    let size = Size {
+        tokens: 13,
+        width: 8,
+        heads: 1,
+        dim: 8,
+        index_heads: 70,
+        index_dim: 8,
+        entries: 67,
+        k: 64,
+    };
+    conforms(size, 0..4);
+}
+
+#[test]
+fn every_source_has_a_twin() {
+    let program = dsv4::program();
+    let kernels: usize = program
+        .headers
+        .iter()
+        .map(|h| h.source.matches("extern \"C\" __global__").count())
+        .sum();
+    let twins = dsv4::twins();
+    assert_eq!(kernels, twins.len());
+    for twin in &twins {
+        let declaration = format!(" {}(", twin.symbol);
+        assert!(
+            program
+                .headers
+                .iter()
+                .any(|h| h.source.contains(&declaration)),
+            "{} has no source",
+            twin.symbol
+        );
+    }
+}
+
+/// The numbers that a source and its launch shape must agree on.
+#[test]
+fn launch_shapes_and_sources_agree() {
+    let program = dsv4::program();
+    let says = |file: &str, line: &str| {
+        let header = program.headers.iter().find(|h| h.name == file).unwrap();
+        assert!(header.source.contains(line), "{file} lacks: {line}");
+    };
+    says("projection.cuh", "ROWS_PER_BLOCK = 16;");
+    says("projection.cuh", "TOKENS_PER_BLOCK = 8;");
+    says("projection.cuh", "PROJECTION_WARPS = 8;");
+    let shape = dsv4::query_projection::shape(9, 64, 33).unwrap();
+    assert_eq!((shape.grid, shape.block), ([3, 2, 1], [256, 1, 1]));
+
+    says(
+        "index_key_store.cu",
+        &format!("MAX_DIM = {};", dsv4::MAX_KEY_DIM),
+    );
+    says(
+        "gather_attention.cu",
+        &format!("MAX_DIM = {};", dsv4::MAX_LATENT_DIM),
+    );
+    says("gather_attention.cu", "HEADS_PER_BLOCK = 8;");
+    says("gather_attention.cu", "THREADS = 256;");
+    let latent = LatentPages::bf16(512, 4).unwrap();
+    let shape = dsv4::gather_attention::shape(3, 9, 16, &latent).unwrap();
+    assert_eq!((shape.grid, shape.block), ([2, 3, 1], [256, 1, 1]));
+
+    says("top_k.cu", &format!("MAX_K = {};", dsv4::MAX_K));
+    says("indexer_logits.cu", "ENTRIES_PER_BLOCK = 64;");
+    let keys = IndexKeyPages::bf16(128, 4).unwrap();
+    let shape = dsv4::indexer_logits::shape(3, 64, 4, 130, &keys).unwrap();
+    assert_eq!((shape.grid, shape.block), ([3, 3, 1], [256, 1, 1]));
+}
+
+#[test]
+fn sizes_that_a_kernel_does_not_take_are_named() {
+    let keys = IndexKeyPages::bf16(128, 4).unwrap();
+    let latent = LatentPages::bf16(512, 4).unwrap();
+    let wide = LatentPages::bf16(520, 4).unwrap();
+    let texts = [
+        dsv4::query_projection::shape(0, 64, 1).unwrap_err(),
+        dsv4::query_projection::shape(1, 60, 1).unwrap_err(),
+        dsv4::top_k::shape(1, 64, 1, 1025, &latent).unwrap_err(),
+        dsv4::indexer_logits::shape(1, 64, 3, 200, &keys).unwrap_err(),
+        dsv4::gather_attention::shape(1, 64, 1, &wide).unwrap_err(),
+        dsv4::mix::shape(70_000, 64, 64).unwrap_err(),
+        dsv4::add_one::shape(0).unwrap_err(),
+    ]
+    .map(|error| error.to_string());
+    assert_eq!(
+        texts,
+        [
+            "kernel query_projection: tokens is 0; it must be at least 1",
+            "kernel query_projection: width is 60; it must be a positive multiple of 8 (16-byte rows)",
+            "kernel top_k: k is 1025; it must be from 1 to 1,024",
+            "kernel indexer_logits: table_stride is 3; it must be enough pages for max_entries",
+            "kernel gather_attention: dim is 520; it must be at most 512",
+            "kernel mix: tokens is 70000; it must be from 1 to 65,535",
+            "kernel add_one: len is 0; it must be at least 1",
+        ]
+    );
+}
+
+#[test]
+fn a_backend_without_kernels_is_an_error() {
+    let mut info = SimDriver::new(0).info().clone();
+    assert!(matches!(dsv4::image(&info), Ok(ModuleImage::Sim(twins)) if !twins.is_empty()));
+    info.backend = "other";
+    let error = dsv4::image(&info).unwrap_err().to_string();
+    assert!(error.contains("\"other\""), "{error}");
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn a_build_without_cuda_says_so() {
+    let mut info = SimDriver::new(0).info().clone();
+    info.backend = "cuda";
+    let error = dsv4::image(&info).unwrap_err().to_string();
+    assert!(error.contains("feature `cuda`"), "{error}");
+}
