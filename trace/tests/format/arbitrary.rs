@@ -1,0 +1,303 @@
+//! Random traces whose tables fit together, and nothing else about them:
+//! every kind, every optional field, ids anywhere in their table, edges in any
+//! direction. The format must carry more than captures that make sense.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use streamweir_trace::{
+    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, CopyNode, Edge,
+    EdgeKind, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, Phase, PointerParam,
+    ProtocolBreak, ScopeId, SourceLine, Stream, StreamEnd, StreamId, Trace, UnknownAccess,
+};
+
+/// How many entries each table has, so that ids can be drawn below it.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    streams: usize,
+    scopes: usize,
+    nodes: usize,
+    buffers: usize,
+}
+
+pub(crate) fn trace() -> impl Strategy<Value = Trace> {
+    // Two nodes at least, since an edge needs two ends.
+    (1..5_usize, 1..4_usize, 2..10_usize, 1..8_usize)
+        .prop_map(|(streams, scopes, nodes, buffers)| Sizes {
+            streams,
+            scopes,
+            nodes,
+            buffers,
+        })
+        .prop_flat_map(|sizes| (Just(sizes), vec(buffer(sizes), sizes.buffers)))
+        .prop_flat_map(|(sizes, buffers)| {
+            let lengths: Vec<u64> = buffers.iter().map(|b| b.range.len()).collect();
+            (
+                text(),
+                vec(stream(sizes), sizes.streams),
+                vec(text(), sizes.scopes),
+                vec(node(sizes), sizes.nodes),
+                vec(edge(sizes), 0..12),
+                Just(buffers),
+                vec(access(sizes, lengths), 0..12),
+                vec(unknown(sizes), 0..3),
+                vec(protocol_break(sizes), 0..3),
+                vec(text(), 0..3),
+            )
+        })
+        .prop_map(
+            |(
+                name,
+                streams,
+                scopes,
+                nodes,
+                edges,
+                buffers,
+                accesses,
+                unknown,
+                protocol,
+                assumptions,
+            )| Trace {
+                name,
+                streams,
+                scopes,
+                nodes,
+                edges,
+                buffers,
+                accesses,
+                unknown,
+                protocol,
+                assumptions,
+            },
+        )
+}
+
+/// Any text: quotes, control characters and what lies outside the basic plane.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[a-z ]{0,12}",
+        vec(any::<char>(), 0..8).prop_map(|chars| chars.into_iter().collect()),
+    ]
+}
+
+fn node_id(sizes: Sizes) -> impl Strategy<Value = NodeId> {
+    (0..sizes.nodes).prop_map(NodeId::at)
+}
+
+/// A position between nodes: one more than there are nodes.
+fn position(sizes: Sizes) -> impl Strategy<Value = NodeId> {
+    (0..=sizes.nodes).prop_map(NodeId::at)
+}
+
+fn stream_id(sizes: Sizes) -> impl Strategy<Value = StreamId> {
+    (0..sizes.streams).prop_map(StreamId::at)
+}
+
+fn buffer_id(sizes: Sizes) -> impl Strategy<Value = BufferId> {
+    (0..sizes.buffers).prop_map(BufferId::at)
+}
+
+fn range() -> impl Strategy<Value = ByteRange> {
+    (any::<u64>(), any::<u64>()).prop_map(|(a, b)| ByteRange::new(a.min(b), a.max(b)))
+}
+
+fn source_line() -> impl Strategy<Value = SourceLine> {
+    (text(), any::<u32>()).prop_map(|(file, line)| SourceLine { file, line })
+}
+
+fn stream(sizes: Sizes) -> impl Strategy<Value = Stream> {
+    (
+        text(),
+        text(),
+        option::of(stream_id(sizes)),
+        vec(node_id(sizes), 0..3),
+        any::<bool>(),
+    )
+        .prop_map(|(name, tag, parent, frontier, joined)| Stream {
+            name,
+            tag,
+            parent,
+            end: StreamEnd { frontier, joined },
+        })
+}
+
+fn buffer(sizes: Sizes) -> impl Strategy<Value = Buffer> {
+    (text(), buffer_kind(sizes), range(), any::<bool>()).prop_map(|(name, kind, range, carried)| {
+        Buffer {
+            name,
+            kind,
+            range,
+            carried,
+        }
+    })
+}
+
+fn buffer_kind(sizes: Sizes) -> impl Strategy<Value = BufferKind> {
+    let scratch = (
+        stream_id(sizes),
+        vec(node_id(sizes), 0..3),
+        position(sizes),
+        option::of(position(sizes)),
+    )
+        .prop_map(
+            |(stream, frontier, before, freed_before)| BufferKind::Scratch {
+                stream,
+                alloc: AllocPoint { frontier, before },
+                freed_before,
+            },
+        );
+    prop_oneof![
+        scratch,
+        stream_id(sizes).prop_map(|stream| BufferKind::Workspace { stream }),
+        Just(BufferKind::Persistent),
+    ]
+}
+
+fn node(sizes: Sizes) -> impl Strategy<Value = Node> {
+    (
+        node_kind(sizes),
+        text(),
+        option::of(stream_id(sizes)),
+        option::of((0..sizes.scopes).prop_map(ScopeId::at)),
+        option::of(source_line()),
+        prop_oneof![Just(PdlWait::None), Just(PdlWait::OnAllPaths)],
+        any::<bool>(),
+    )
+        .prop_map(|(kind, name, stream, scope, launch, pdl, analysed)| Node {
+            kind,
+            name,
+            stream,
+            scope,
+            launch,
+            pdl,
+            analysed,
+        })
+}
+
+fn node_kind(sizes: Sizes) -> impl Strategy<Value = NodeKind> {
+    prop_oneof![
+        4 => kernel(sizes).prop_map(NodeKind::Kernel),
+        1 => (any::<u64>(), any::<u64>(), any::<u64>())
+            .prop_map(|(to, from, bytes)| NodeKind::Memcpy(CopyNode { to, from, bytes })),
+        1 => (any::<u64>(), any::<u64>(), any::<u8>())
+            .prop_map(|(to, bytes, value)| NodeKind::Memset(FillNode { to, bytes, value })),
+        1 => prop::sample::select(PLAIN_KINDS),
+        1 => any::<u32>().prop_map(NodeKind::Unknown),
+    ]
+}
+
+/// The kinds that carry nothing.
+pub(crate) const PLAIN_KINDS: &[NodeKind] = &[
+    NodeKind::Empty,
+    NodeKind::Host,
+    NodeKind::ChildGraph,
+    NodeKind::EventWait,
+    NodeKind::EventRecord,
+    NodeKind::MemAlloc,
+    NodeKind::MemFree,
+    NodeKind::BatchMemOp,
+    NodeKind::Conditional,
+    NodeKind::SemaphoreSignal,
+    NodeKind::SemaphoreWait,
+];
+
+fn kernel(sizes: Sizes) -> impl Strategy<Value = KernelNode> {
+    (
+        text(),
+        any::<[u32; 3]>(),
+        any::<[u32; 3]>(),
+        any::<u32>(),
+        vec(param(sizes), 0..4),
+    )
+        .prop_map(|(function, grid, block, shared_bytes, params)| KernelNode {
+            function,
+            grid,
+            block,
+            shared_bytes,
+            params,
+        })
+}
+
+fn param(sizes: Sizes) -> impl Strategy<Value = Param> {
+    let pointer = (option::of(buffer_id(sizes)), any::<u64>())
+        .prop_map(|(buffer, offset)| PointerParam { buffer, offset });
+    (
+        text(),
+        any::<u32>(),
+        vec(any::<u8>(), 0..10),
+        option::of(pointer),
+    )
+        .prop_map(|(name, offset, bytes, pointer)| Param {
+            name,
+            offset,
+            bytes,
+            pointer,
+        })
+}
+
+fn edge(sizes: Sizes) -> impl Strategy<Value = Edge> {
+    (
+        0..sizes.nodes,
+        1..sizes.nodes,
+        prop_oneof![Just(EdgeKind::Full), Just(EdgeKind::Programmatic)],
+    )
+        .prop_map(move |(from, step, kind)| Edge {
+            from: NodeId::at(from),
+            // Never all the way round, so never back to itself.
+            to: NodeId::at((from + step) % sizes.nodes),
+            kind,
+        })
+}
+
+fn mode() -> impl Strategy<Value = AccessMode> {
+    prop_oneof![
+        Just(AccessMode::Read),
+        Just(AccessMode::Write),
+        Just(AccessMode::ReadWrite),
+        Just(AccessMode::Atomic),
+    ]
+}
+
+fn access(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = Access> {
+    (
+        node_id(sizes),
+        buffer_id(sizes),
+        mode(),
+        prop_oneof![Just(Phase::BeforeWait), Just(Phase::AfterWait)],
+    )
+        .prop_flat_map(move |(node, buffer, mode, phase)| {
+            let len = lengths[buffer.index()];
+            (0..=len, 0..=len).prop_map(move |(a, b)| Access {
+                node,
+                buffer,
+                bytes: ByteRange::new(a.min(b), a.max(b)),
+                mode,
+                phase,
+            })
+        })
+}
+
+fn unknown(sizes: Sizes) -> impl Strategy<Value = UnknownAccess> {
+    (node_id(sizes), range(), mode()).prop_map(|(node, range, mode)| UnknownAccess {
+        node,
+        range,
+        mode,
+    })
+}
+
+fn protocol_break(sizes: Sizes) -> impl Strategy<Value = ProtocolBreak> {
+    (
+        text(),
+        text(),
+        option::of(stream_id(sizes)),
+        option::of(node_id(sizes)),
+        option::of(source_line()),
+    )
+        .prop_map(|(call, what, stream, node, line)| ProtocolBreak {
+            call,
+            what,
+            stream,
+            node,
+            line,
+        })
+}

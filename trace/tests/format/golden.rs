@@ -1,0 +1,230 @@
+//! Files of version 1 that must stay readable, and the exact text that this
+//! version writes. When one of these tests fails, files that people keep no
+//! longer mean what they meant: raise `VERSION` instead of editing a file here.
+
+use streamweir_trace::{
+    Access, AccessMode, AllocPoint, Buffer, BufferKind, ByteRange, CopyNode, Edge, EdgeKind,
+    FillNode, KernelNode, Node, NodeKind, Param, PdlWait, Phase, PointerParam, ProtocolBreak,
+    SourceLine, Stream, Trace, UnknownAccess, from_json, to_json_pretty,
+};
+
+use crate::arbitrary::PLAIN_KINDS;
+
+/// Every field and every word of the format.
+const COMPLETE: &str = include_str!("data/complete.v1.json");
+
+/// Only the fields that a file must have.
+const MINIMAL: &str = include_str!("data/minimal.v1.json");
+
+#[test]
+fn the_complete_file_is_written_and_read() {
+    let written = to_json_pretty(&complete()) + "\n";
+    for (at, (now, then)) in written.lines().zip(COMPLETE.lines()).enumerate() {
+        assert_eq!(now, then, "line {} of the file", at + 1);
+    }
+    assert_eq!(written.len(), COMPLETE.len(), "the file's length");
+    assert_eq!(from_json(COMPLETE.as_bytes()).expect("valid"), complete());
+}
+
+#[test]
+fn absent_fields_take_their_documented_values() {
+    assert_eq!(from_json(MINIMAL.as_bytes()).expect("valid"), minimal());
+}
+
+fn line(line: u32) -> SourceLine {
+    SourceLine {
+        file: "src/decode.rs".into(),
+        line,
+    }
+}
+
+fn complete() -> Trace {
+    let mut trace = Trace::new("decode, batch 8");
+    let main = trace.add_stream(Stream::origin("main"));
+    let side = trace.add_stream(Stream::forked("indexer", main));
+    let scope = trace.add_scope("layer 2/indexer");
+
+    let keys = trace.add_buffer(Buffer::persistent(
+        "index keys",
+        ByteRange::new(0x7f00_0000_0000, 0x7f00_0001_0000),
+    ));
+    let scores = trace.add_buffer(Buffer {
+        name: "scores".into(),
+        kind: BufferKind::Scratch {
+            stream: side,
+            alloc: AllocPoint::default(),
+            freed_before: None,
+        },
+        range: ByteRange::new(0x7f00_0002_0000, 0x7f00_0002_0400),
+        carried: false,
+    });
+    trace.add_buffer(Buffer {
+        name: "cublaslt".into(),
+        kind: BufferKind::Workspace { stream: main },
+        range: ByteRange::new(0x7f00_0003_0000, 0x7f00_0003_0100),
+        carried: false,
+    });
+
+    let fill = trace.add_node(
+        Node::new(
+            NodeKind::Memset(FillNode {
+                to: 0x7f00_0002_0000,
+                bytes: 1024,
+                value: 255,
+            }),
+            "poison",
+        )
+        .on(side),
+    );
+    let mut logits = Node::new(
+        NodeKind::Kernel(KernelNode {
+            function: "indexer_logits".into(),
+            grid: [64, 8, 1],
+            block: [128, 1, 1],
+            shared_bytes: 16384,
+            params: vec![
+                Param {
+                    name: "keys".into(),
+                    offset: 0,
+                    bytes: 0x7f00_0000_0100_u64.to_le_bytes().to_vec(),
+                    pointer: Some(PointerParam {
+                        buffer: Some(keys),
+                        offset: 256,
+                    }),
+                },
+                Param {
+                    name: "stray".into(),
+                    offset: 8,
+                    bytes: vec![0; 8],
+                    pointer: Some(PointerParam {
+                        buffer: None,
+                        offset: 0,
+                    }),
+                },
+                Param {
+                    name: String::new(),
+                    offset: 16,
+                    bytes: vec![0x0a, 0xff],
+                    pointer: None,
+                },
+            ],
+        }),
+        "logits",
+    )
+    .on(side);
+    logits.scope = Some(scope);
+    logits.launch = Some(line(42));
+    logits.pdl = PdlWait::OnAllPaths;
+    let logits = trace.add_node(logits);
+    let copy = trace.add_node(
+        Node::new(
+            NodeKind::Memcpy(CopyNode {
+                to: 0x7f00_0003_0000,
+                from: 0x7f00_0002_0000,
+                bytes: 256,
+            }),
+            "keep",
+        )
+        .on(main),
+    );
+    for kind in PLAIN_KINDS.iter().cloned().chain([NodeKind::Unknown(99)]) {
+        let name = kind.word();
+        let mut node = Node::new(kind, name);
+        node.analysed = false;
+        trace.add_node(node);
+    }
+    trace.streams[main.index()].end.frontier = vec![copy];
+    trace.streams[side.index()].end.frontier = vec![logits];
+    trace.streams[side.index()].tag = "side".into();
+    let BufferKind::Scratch {
+        alloc,
+        freed_before,
+        ..
+    } = &mut trace.buffers[scores.index()].kind
+    else {
+        unreachable!("scores was added as scratch");
+    };
+    alloc.frontier = vec![fill];
+    alloc.before = logits;
+    *freed_before = Some(copy);
+
+    trace.add_edge(Edge {
+        from: fill,
+        to: logits,
+        kind: EdgeKind::Programmatic,
+    });
+    trace.add_edge(Edge::full(logits, copy));
+    let bytes = ByteRange::new(0, 0x400);
+    trace.add_access(Access::new(fill, scores, bytes, AccessMode::Write));
+    trace.add_access(Access {
+        phase: Phase::BeforeWait,
+        ..Access::new(
+            logits,
+            keys,
+            ByteRange::new(0x100, 0x8000),
+            AccessMode::Read,
+        )
+    });
+    trace.add_access(Access::new(logits, scores, bytes, AccessMode::ReadWrite));
+    trace.add_access(Access::new(copy, scores, bytes, AccessMode::Atomic));
+    trace.unknown.push(UnknownAccess {
+        node: logits,
+        range: ByteRange::new(0xffff_ffff_ffff_ff00, u64::MAX),
+        mode: AccessMode::Read,
+    });
+    trace.protocol.push(ProtocolBreak {
+        call: "end capture".into(),
+        what: "stream \"indexer\" was never joined; join it before the capture ends".into(),
+        stream: Some(side),
+        node: Some(logits),
+        line: Some(line(77)),
+    });
+    trace.assumptions.push("page ids below 4096".into());
+    trace
+}
+
+fn minimal() -> Trace {
+    let mut trace = Trace::new("minimal");
+    let main = trace.add_stream(Stream::origin("main"));
+    trace.streams[main.index()].end.joined = false;
+    let kernel = KernelNode {
+        function: "k".into(),
+        params: vec![Param {
+            name: String::new(),
+            offset: 0,
+            bytes: Vec::new(),
+            pointer: Some(PointerParam {
+                buffer: None,
+                offset: 0,
+            }),
+        }],
+        ..KernelNode::default()
+    };
+    let first = trace.add_node(Node::new(NodeKind::Kernel(kernel), "first"));
+    let second = trace.add_node(Node::new(NodeKind::Empty, "second"));
+    trace.add_edge(Edge::full(first, second));
+    let weights = trace.add_buffer(Buffer {
+        carried: false,
+        ..Buffer::persistent("weights", ByteRange::new(0x1000, 0x2000))
+    });
+    trace.add_buffer(Buffer::scratch(
+        "tmp",
+        ByteRange::new(0, 0),
+        main,
+        AllocPoint::default(),
+    ));
+    trace.add_access(Access::new(
+        first,
+        weights,
+        ByteRange::new(0, 0x10),
+        AccessMode::Read,
+    ));
+    trace.protocol.push(ProtocolBreak {
+        call: "c".into(),
+        what: "w".into(),
+        stream: None,
+        node: None,
+        line: None,
+    });
+    trace
+}
