@@ -1,15 +1,18 @@
 //! The independent checker: validates a certificate against a trace, from the
 //! definitions of DESIGN and HAZARDS alone, and as plainly as they allow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{
-    AccessMode, BufferId, BufferKind, ByteRange, EdgeKind, NodeId, NodeKind, PdlWait, Phase, Trace,
+    Access, BufferId, BufferKind, ByteRange, EdgeKind, NodeId, NodeKind, PdlWait, Phase, Trace,
 };
 
 use crate::certificate::{Certificate, CertificateError, VERSION, digest};
 
 use CertificateError as E;
+
+/// The most clock entries that a certificate may ask for: 1 GiB of each kind.
+const MAX_ENTRIES: usize = 1 << 28;
 
 /// Validates `certificate` against `trace`.
 ///
@@ -40,27 +43,17 @@ fn broken(rule: &'static str, node: NodeId) -> CertificateError {
 
 fn check_statements(trace: &Trace, certificate: &Certificate) -> Result<(), CertificateError> {
     let stats = &certificate.stats;
-    let silent = |at: usize| {
-        !trace
-            .accesses
-            .iter()
-            .any(|access| access.node.index() == at)
-    };
+    let declared: HashSet<NodeId> = trace.accesses.iter().map(|access| access.node).collect();
     let unknown: Vec<NodeId> = (0..trace.nodes.len())
-        .filter(|&at| {
-            let node = &trace.nodes[at];
-            let plain = matches!(
-                node.kind,
-                NodeKind::Kernel(_)
-                    | NodeKind::Memcpy(_)
-                    | NodeKind::Memset(_)
-                    | NodeKind::Empty
-                    | NodeKind::EventWait
-                    | NodeKind::EventRecord
-            );
-            !node.analysed || (!plain && silent(at))
-        })
         .map(NodeId::at)
+        .filter(|&node| {
+            use NodeKind::{Empty, EventRecord, EventWait, Kernel, Memcpy, Memset};
+            let plain = match trace.node(node).kind {
+                Kernel(_) | Memcpy(_) | Memset(_) | Empty | EventWait | EventRecord => true,
+                _ => declared.contains(&node),
+            };
+            !plain || !trace.node(node).analysed
+        })
         .collect();
     for (holds, what) in [
         (certificate.capture == trace.name, "name"),
@@ -90,6 +83,9 @@ struct Order {
 impl Order {
     fn new(trace: &Trace, chains: &[Vec<NodeId>]) -> Result<Self, CertificateError> {
         let count = trace.nodes.len();
+        if count.saturating_mul(chains.len()) > MAX_ENTRIES {
+            return Err(E::TooWide(chains.len()));
+        }
         let mut place = vec![(usize::MAX, 0); count];
         for (chain, members) in chains.iter().enumerate() {
             for (index, &node) in (0..).zip(members) {
@@ -129,13 +125,9 @@ impl Order {
                 }
                 for chain in 0..chains.len() {
                     let ended = order.wait[from][chain].max(u32::from(chain == own) * (index + 1));
-                    let at_start = if full {
-                        ended
-                    } else {
-                        order.start[from][chain]
-                    };
-                    start[chain] = start[chain].max(at_start);
                     wait[chain] = wait[chain].max(ended);
+                    let started = order.start[from][chain];
+                    start[chain] = start[chain].max(if full { ended } else { started });
                 }
             }
             // One number per chain is only as good as the chain: this node
@@ -154,11 +146,7 @@ impl Order {
                 }
             }
         }
-        if done == count {
-            Ok(order)
-        } else {
-            Err(E::Cycle)
-        }
+        (done == count).then_some(order).ok_or(E::Cycle)
     }
 
     fn before(&self, first: NodeId, then: NodeId, phase: Phase) -> bool {
@@ -171,31 +159,15 @@ impl Order {
     }
 }
 
-struct Touched {
-    node: NodeId,
-    buffer: BufferId,
-    bytes: ByteRange,
-    mode: AccessMode,
-    phase: Phase,
-}
-
-fn touched(trace: &Trace) -> Vec<Touched> {
-    let mut all: Vec<Touched> = trace
-        .accesses
-        .iter()
-        .map(|access| {
-            let base = trace.buffer(access.buffer).range.start;
-            Touched {
-                node: access.node,
-                buffer: access.buffer,
-                bytes: ByteRange::new(base + access.bytes.start, base + access.bytes.end),
-                mode: access.mode,
-                phase: access.phase,
-            }
-        })
-        .filter(|touched| !touched.bytes.is_empty())
-        .collect();
-    all.sort_by_key(|touched| touched.bytes.start);
+/// The accesses of at least one byte, in device addresses, by first byte.
+fn touched(trace: &Trace) -> Vec<Access> {
+    let mut all = trace.accesses.clone();
+    all.retain(|access| !access.bytes.is_empty());
+    for access in &mut all {
+        let base = trace.buffer(access.buffer).range.start;
+        access.bytes = ByteRange::new(base + access.bytes.start, base + access.bytes.end);
+    }
+    all.sort_by_key(|access| access.bytes.start);
     all
 }
 
@@ -220,13 +192,9 @@ fn check_protocol(trace: &Trace) -> Result<(), CertificateError> {
     let Some(origin) = trace.streams.first() else {
         return Ok(());
     };
-    for stream in &trace.streams[1..] {
-        if !stream.end.joined {
-            return Err(broken(
-                "R6",
-                stream.end.frontier.first().copied().unwrap_or_default(),
-            ));
-        }
+    if let Some(stream) = trace.streams[1..].iter().find(|s| !s.end.joined) {
+        let last = stream.end.frontier.first().copied();
+        return Err(broken("R6", last.unwrap_or_default()));
     }
     if origin.end.frontier.is_empty() {
         return Ok(());
@@ -239,18 +207,15 @@ fn check_protocol(trace: &Trace) -> Result<(), CertificateError> {
     let mut joined = vec![false; trace.nodes.len()];
     let mut open = origin.end.frontier.clone();
     while let Some(node) = open.pop() {
-        if !joined[node.index()] {
-            joined[node.index()] = true;
+        if !std::mem::replace(&mut joined[node.index()], true) {
             open.append(&mut into[node.index()]);
         }
     }
-    match joined.iter().position(|joined| !joined) {
-        Some(at) => Err(broken("R6", NodeId::at(at))),
-        None => Ok(()),
-    }
+    let lost = joined.iter().position(|joined| !joined);
+    lost.map_or(Ok(()), |at| Err(broken("R6", NodeId::at(at))))
 }
 
-fn check_owners(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), CertificateError> {
+fn check_owners(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), CertificateError> {
     for touched in all {
         let node = touched.node;
         match &trace.buffer(touched.buffer).kind {
@@ -261,10 +226,8 @@ fn check_owners(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), Cer
             } => {
                 let after = |&f: &NodeId| order.before(f, node, touched.phase);
                 let early = alloc.frontier.is_empty() && node < alloc.before;
-                if early
-                    || !alloc.frontier.iter().all(after)
-                    || freed_before.is_some_and(|f| node >= f)
-                {
+                let late = freed_before.is_some_and(|freed| node >= freed);
+                if early || late || !alloc.frontier.iter().all(after) {
                     return Err(broken("R4", node));
                 }
             }
@@ -279,28 +242,24 @@ fn check_owners(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), Cer
     Ok(())
 }
 
-fn check_pairs(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), CertificateError> {
+fn check_pairs(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), CertificateError> {
     let mut leader: HashMap<(BufferId, BufferId), BufferId> = HashMap::new();
-    let mut open: Vec<&Touched> = Vec::new();
+    let mut open: Vec<&Access> = Vec::new();
     for b in all {
         open.retain(|a| a.bytes.end > b.bytes.start);
         for &a in &open {
-            let (first, then) = if order.rank[a.node.index()] < order.rank[b.node.index()] {
-                (a, b)
-            } else {
-                (b, a)
-            };
+            let mut pair = [a, b];
+            pair.sort_by_key(|touched| order.rank[touched.node.index()]);
+            let [first, then] = pair;
             let ordered = order.before(first.node, then.node, then.phase);
-            if a.buffer == b.buffer {
-                if a.node != b.node && a.mode.conflicts(b.mode) && !ordered {
-                    return Err(broken("R1", then.node));
-                }
+            let race = a.node != b.node && a.mode.conflicts(b.mode) && !ordered;
+            if a.buffer == b.buffer && race {
+                return Err(broken("R1", then.node));
+            }
+            if a.buffer == b.buffer || !a.mode.writes() && !b.mode.writes() {
                 continue;
             }
-            if !a.mode.writes() && !b.mode.writes() {
-                continue;
-            }
-            let keeps = |owner: &Touched| trace.buffer(owner.buffer).carried;
+            let keeps = |owner: &Access| trace.buffer(owner.buffer).carried;
             let spoils = keeps(first) && then.mode.writes()
                 || keeps(then) && first.mode.writes() && then.mode.reads();
             let pair = (a.buffer.min(b.buffer), a.buffer.max(b.buffer));
@@ -314,8 +273,8 @@ fn check_pairs(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), Cert
     Ok(())
 }
 
-fn check_reads(trace: &Trace, order: &Order, all: &[Touched]) -> Result<(), CertificateError> {
-    let mut by_buffer: HashMap<BufferId, Vec<&Touched>> = HashMap::new();
+fn check_reads(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), CertificateError> {
+    let mut by_buffer: HashMap<BufferId, Vec<&Access>> = HashMap::new();
     for touched in all {
         let buffer = trace.buffer(touched.buffer);
         if matches!(buffer.kind, BufferKind::Scratch { .. }) && !buffer.carried {

@@ -33,6 +33,9 @@ pub enum CertificateError {
         "the certificate's chains do not hold at node {0}: nothing orders it after its chain, or it stands in none or in two"
     )]
     Chains(NodeId),
+    /// The chains are so many that their clocks would not fit.
+    #[error("the certificate covers the graph with {0} chains, too many to check")]
+    TooWide(usize),
     /// The edges form a cycle.
     #[error("the graph has a cycle")]
     Cycle,

@@ -132,3 +132,24 @@ fn refuses_a_certificate_made_by_hand() {
         );
     }
 }
+
+/// Nothing is concurrent here, and yet one buffer destroys the other.
+#[test]
+fn refuses_an_ordered_clobber() {
+    let mut cap = Capture::new();
+    let a = cap.scratch(MAIN, "a", 0x1000, 64);
+    let b = cap.scratch(MAIN, "b", 0x1000, 64);
+    for (mode, buffer) in [(Write, a), (Write, b), (Read, a)] {
+        let node = cap.node(MAIN, "k");
+        cap.all(node, mode, buffer);
+    }
+    let trace = cap.end();
+    let mut apart = trace.clone();
+    apart.buffers[b.index()].range = streamweir_trace::ByteRange::new(0x2000, 0x2040);
+    let mut forged = certified(&apart);
+    check(&apart, &forged).unwrap();
+    forged.digest = digest(&trace);
+    let node = NodeId(2);
+    let refused = CertificateError::NotEstablished { rule: "R2", node };
+    assert_eq!(check(&trace, &forged), Err(refused));
+}

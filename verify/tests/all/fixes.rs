@@ -131,3 +131,18 @@ fn reads_of_nothing() {
     cap.all(read, Read, a);
     mends(cap.end());
 }
+
+/// The fill that a fix records is inside the life of the buffer it fills.
+#[test]
+fn a_fill_in_front_of_the_first_node() {
+    let mut cap = Capture::new();
+    let a = cap.scratch(MAIN, "a", 0, 64);
+    let read = cap.node(MAIN, "read");
+    cap.all(read, Read, a);
+    let trace = cap.end();
+    let report = verify(&trace).unwrap();
+    assert_eq!(report.hazards_total, 1);
+    let mended = report.hazards[0].fix.apply(&trace);
+    assert_eq!(mended.nodes[0].name, "fill a");
+    safe(&mended);
+}
