@@ -31,6 +31,19 @@ fn absent_fields_take_their_documented_values() {
     assert_eq!(from_json(MINIMAL.as_bytes()).expect("valid"), minimal());
 }
 
+#[test]
+fn the_example_of_the_documentation_is_a_trace() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/trace-format.md");
+    let page = std::fs::read_to_string(page).expect("docs/trace-format.md");
+    let (_, rest) = page.split_once("```json\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let trace = from_json(example.as_bytes()).expect("valid");
+    assert_eq!((trace.nodes.len(), trace.edges.len()), (3, 3));
+    // What the text above the example says of it.
+    assert_eq!(trace.stream_of(trace.accesses[0].node), Some("indexer"));
+    assert_eq!(trace.stream_of(trace.accesses[1].node), Some("main"));
+}
+
 fn line(line: u32) -> SourceLine {
     SourceLine {
         file: "src/decode.rs".into(),
