@@ -66,7 +66,7 @@ impl Dims {
         self.check(
             dimension,
             value,
-            value > 0 && value % 8 == 0,
+            value > 0 && value.is_multiple_of(8),
             "a positive multiple of 8 (16-byte rows)",
         )
     }

@@ -100,10 +100,10 @@ pub enum CompileError {
 impl CompileError {
     /// The same failure of the compiler with its log, if it wrote one.
     pub(super) fn with_log(mut self, log: Option<String>) -> Self {
-        if let (Self::Compiler { message, .. }, Some(log)) = (&mut self, log) {
-            if !log.is_empty() {
-                *message = format!("{message}: {log}");
-            }
+        if let (Self::Compiler { message, .. }, Some(log)) = (&mut self, log)
+            && !log.is_empty()
+        {
+            *message = format!("{message}: {log}");
         }
         self
     }

@@ -120,7 +120,7 @@ pub fn compile_in(
         return Err(CompileError::Capability(capability));
     }
     let compiler = nvrtc::Nvrtc::load(places)?;
-    let options = options(program, capability, places, &compiler)?;
+    let options = options(program, capability, places, compiler)?;
     let key = cache::Key::new(program, &options, compiler.version());
     let mut cache_error = None;
     if let Some(cache) = cache {
@@ -137,10 +137,10 @@ pub fn compile_in(
         }
     }
     let cubin = compiler.compile(program, capability, &options)?;
-    if let Some(cache) = cache {
-        if let Err(error) = cache.put(&key, &cubin) {
-            cache_error = Some(error);
-        }
+    if let Some(cache) = cache
+        && let Err(error) = cache.put(&key, &cubin)
+    {
+        cache_error = Some(error);
     }
     Ok(Compiled {
         cubin,
