@@ -127,10 +127,13 @@ pub(crate) static STEPS: &[Step] = &[
 /// Runs the loom binaries in a target directory of their own, because the
 /// flags would otherwise rebuild everything twice in turn.
 fn loom(workspace: &Workspace) -> Outcome {
+    let absent = LOOM
+        .iter()
+        .find(|package| !workspace.targets(package, "test").contains(&"loom"));
+    if let Some(package) = absent {
+        return Err(Failure::new(format!("{package} has no test target `loom`")));
+    }
     for package in LOOM {
-        if !workspace.targets(package, "test").contains(&"loom") {
-            return Err(Failure::new(format!("{package} has no test target `loom`")));
-        }
         workspace
             .cargo("test")
             .args(["--release", "-p", package, "--test", "loom"])
