@@ -1,12 +1,46 @@
 //! Capture, fork and join, verified graphs and their replay.
+//!
+//! This crate brings the pieces together: it drives a device, takes scratch
+//! from the pools of `streamweir-alloc`, records what it does as a
+//! `streamweir-trace` trace and has `streamweir-verify` prove the graph that
+//! the driver made of it.
+//!
+//! | module | what it owns |
+//! | --- | --- |
+//! | [`driver`] | what a device can do: the unsafe trait, the CUDA and the simulated backend |
+//! | `owned` | owners of driver objects; the only callers of the driver |
+//! | `device` | devices, streams, persistent buffers, loaded code |
+//! | [`kernel`](mod@kernel) | signatures with access modes |
+//! | `capture` | captures: recording, pools, emission, read-back, verification |
+//! | `graph` | verified graphs, replay groups, taking turns |
 
 // `kernel!` names items by `$crate`, and its tests and examples inside this
 // crate by the crate's own name.
 extern crate self as streamweir_sched;
 
+mod capture;
+mod device;
 pub mod doctor;
 pub mod driver;
+mod error;
+mod graph;
 pub mod kernel;
+mod owned;
+
+pub use capture::{
+    Arg, Args, Attached, Buffer, Capture, CaptureOptions, Detached, Dyn, EagerRun, Joined, Lane,
+    Part, Scratch, Seen, Stream, Touch, Verify, VisibleOn, atomics, narrow, part, reads, updates,
+    writes,
+};
+#[doc(hidden)]
+pub use capture::{Binder, Place};
+pub use device::{Device, DeviceStream, Event, LoadedKernel, Module, Persistent, Pinned};
+pub use error::{Error, Result};
+pub use graph::{Footprint, Graph, ReplayGroup};
+#[doc(hidden)]
+pub use graph::{Turn, in_turn};
+
+pub use streamweir_alloc::{ArenaConfig, Policy};
 
 /// The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]

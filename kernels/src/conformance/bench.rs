@@ -114,7 +114,6 @@ impl<'a> Bench<'a> {
     /// Launches and waits.
     pub(super) fn launch<K: Kernel>(
         &self,
-        _: K,
         shape: LaunchShape,
         mut args: Vec<Vec<u8>>,
     ) -> Result<(), Failure> {
@@ -148,14 +147,13 @@ impl<'a> Bench<'a> {
     /// parameters from the output's address.
     pub(super) fn twice<K: Kernel, T: Pod>(
         &mut self,
-        kernel: K,
         shape: LaunchShape,
         count: usize,
         args: impl Fn(u64) -> Vec<Vec<u8>>,
     ) -> Result<Vec<T>, Failure> {
         let mut run = || {
             let output = self.output::<T>(count)?;
-            self.launch(kernel, shape, args(output))?;
+            self.launch::<K>(shape, args(output))?;
             self.download::<T>(output, count)
         };
         let (first, second) = (run()?, run()?);

@@ -50,8 +50,7 @@ pub(super) fn query_projection(bench: &mut Bench<'_>, size: Size) -> Outcome {
     let x = bench.halves((size.tokens * size.width) as usize);
     let weight = bench.halves((rows * size.width) as usize);
     let (x_at, weight_at) = (bench.upload(&x)?, bench.upload(&weight)?);
-    let q: Vec<bf16> = bench.twice(
-        dsv4::query_projection,
+    let q: Vec<bf16> = bench.twice::<dsv4::query_projection, _>(
         dsv4::query_projection::shape(size.tokens, size.width, rows)?,
         (size.tokens * rows) as usize,
         |q| {
@@ -74,8 +73,7 @@ pub(super) fn index_weights(bench: &mut Bench<'_>, size: Size) -> Outcome {
     let x = bench.halves((size.tokens * size.width) as usize);
     let weight = bench.halves((size.index_heads * size.width) as usize);
     let (x_at, weight_at) = (bench.upload(&x)?, bench.upload(&weight)?);
-    let weights: Vec<f32> = bench.twice(
-        dsv4::index_weights,
+    let weights: Vec<f32> = bench.twice::<dsv4::index_weights, _>(
         dsv4::index_weights::shape(size.tokens, size.width, size.index_heads)?,
         (size.tokens * size.index_heads) as usize,
         |weights| {
@@ -130,7 +128,7 @@ pub(super) fn index_key_store(bench: &mut Bench<'_>, size: Size) -> Outcome {
             arg(size.width),
             arg(epsilon),
         ]);
-        bench.launch(dsv4::index_key_store, shape, args)?;
+        bench.launch::<dsv4::index_key_store>(shape, args)?;
         runs.push(bench.download::<bf16>(keys, pool.len())?);
     }
     equal(&runs[0], &runs[1])?;
@@ -163,8 +161,7 @@ pub(super) fn indexer_logits(bench: &mut Bench<'_>, size: Size) -> Outcome {
         arg(bench.upload(&table)?),
         arg(bench.upload(&lens)?),
     ];
-    let logits: Vec<f32> = bench.twice(
-        dsv4::indexer_logits,
+    let logits: Vec<f32> = bench.twice::<dsv4::indexer_logits, _>(
         dsv4::indexer_logits::shape(
             size.tokens,
             size.index_heads,
@@ -240,8 +237,7 @@ fn selection(bench: &mut Bench<'_>, size: Size, logits: &[f32], lens: &[i32]) ->
     ];
     // A k that is no power of two beside the one of the run.
     for k in [size.k, size.k - 3, 1] {
-        let indices: Vec<i32> = bench.twice(
-            dsv4::top_k,
+        let indices: Vec<i32> = bench.twice::<dsv4::top_k, _>(
             dsv4::top_k::shape(size.tokens, size.entries, table_stride, k, &layout)?,
             (size.tokens * k) as usize,
             |indices| {
@@ -310,8 +306,7 @@ pub(super) fn gather_attention(bench: &mut Bench<'_>, size: Size) -> Outcome {
         arg(bench.upload(&indices)?),
         arg(bench.upload(&sink)?),
     ];
-    let out: Vec<bf16> = bench.twice(
-        dsv4::gather_attention,
+    let out: Vec<bf16> = bench.twice::<dsv4::gather_attention, _>(
         dsv4::gather_attention::shape(size.tokens, size.heads, size.k, &layout)?,
         values,
         |out| {
@@ -345,8 +340,7 @@ pub(super) fn mix(bench: &mut Bench<'_>, size: Size) -> Outcome {
         let x = bench.halves((size.tokens * size.width) as usize);
         let attention = bench.halves((size.tokens * values) as usize);
         let (x_at, attention_at) = (bench.upload(&x)?, bench.upload(&attention)?);
-        let next: Vec<bf16> = bench.twice(
-            dsv4::mix,
+        let next: Vec<bf16> = bench.twice::<dsv4::mix, _>(
             dsv4::mix::shape(size.tokens, size.width, values)?,
             x.len(),
             |next| {
@@ -371,17 +365,12 @@ pub(super) fn words(bench: &mut Bench<'_>, _: Size) -> Outcome {
     let len = 1_000_u32;
     let data = bench.upload(&vec![7_u32; len as usize + 1])?;
     let value = u32::MAX;
-    bench.launch(
-        dsv4::fill_words,
+    bench.launch::<dsv4::fill_words>(
         dsv4::fill_words::shape(len)?,
         vec![arg(data), arg(len), arg(value)],
     )?;
     let half = len / 2;
-    bench.launch(
-        dsv4::add_one,
-        dsv4::add_one::shape(half)?,
-        vec![arg(data), arg(half)],
-    )?;
+    bench.launch::<dsv4::add_one>(dsv4::add_one::shape(half)?, vec![arg(data), arg(half)])?;
     let mut expected = vec![value; len as usize + 1];
     expected[..half as usize].fill(0);
     expected[len as usize] = 7;

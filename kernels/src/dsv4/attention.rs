@@ -68,8 +68,7 @@ impl gather_attention {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        gather_attention,
+    twin::<gather_attention>(
         |block, (q, latent, indices, sink, out, layout, tokens, heads, selected, scale)| {
             let [head_block, token, _] = block.index();
             if token >= tokens {

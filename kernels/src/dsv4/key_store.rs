@@ -60,8 +60,7 @@ impl index_key_store {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        index_key_store,
+    twin::<index_key_store>(
         |block, (x, weight, norm, out_loc, keys, layout, tokens, width, epsilon)| {
             let [token, ..] = block.index();
             if token >= tokens {

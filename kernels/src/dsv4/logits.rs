@@ -67,8 +67,7 @@ impl indexer_logits {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        indexer_logits,
+    twin::<indexer_logits>(
         |block,
          (
             q,

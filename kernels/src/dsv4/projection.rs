@@ -59,16 +59,13 @@ impl query_projection {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        query_projection,
-        |block, (x, weight, q, tokens, width, rows)| {
-            for part in projection_block(block, x, weight, tokens, width, rows)? {
-                let values: Vec<bf16> = part.values.iter().map(|&v| bf16::from_f64(v)).collect();
-                block.write(q.at(part.first), &values)?;
-            }
-            Ok(())
-        },
-    )
+    twin::<query_projection>(|block, (x, weight, q, tokens, width, rows)| {
+        for part in projection_block(block, x, weight, tokens, width, rows)? {
+            let values: Vec<bf16> = part.values.iter().map(|&v| bf16::from_f64(v)).collect();
+            block.write(q.at(part.first), &values)?;
+        }
+        Ok(())
+    })
 }
 
 /// The results of one token and the rows of a block.

@@ -42,7 +42,7 @@ impl mix {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(mix, |block, (x, attention, next, tokens, width, values)| {
+    twin::<mix>(|block, (x, attention, next, tokens, width, values)| {
         let [column_block, token, _] = block.index();
         if token >= tokens {
             return Ok(());

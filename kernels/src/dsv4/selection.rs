@@ -58,9 +58,7 @@ impl top_k {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        top_k,
-        |block,
+    twin::<top_k>(|block,
          (logits, page_table, lens, indices, layout, tokens, max_entries, table_stride, k)| {
             let [token, ..] = block.index();
             if token >= tokens {

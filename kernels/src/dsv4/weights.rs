@@ -42,18 +42,15 @@ impl index_weights {
 }
 
 pub(super) fn sim() -> SimKernel {
-    twin(
-        index_weights,
-        |block, (x, weight, weights, tokens, width, heads, scale)| {
-            for part in projection_block(block, x, weight, tokens, width, heads)? {
-                let values: Vec<f32> = part
-                    .values
-                    .iter()
-                    .map(|v| (v * f64::from(scale)) as f32)
-                    .collect();
-                block.write(weights.at(part.first), &values)?;
-            }
-            Ok(())
-        },
-    )
+    twin::<index_weights>(|block, (x, weight, weights, tokens, width, heads, scale)| {
+        for part in projection_block(block, x, weight, tokens, width, heads)? {
+            let values: Vec<f32> = part
+                .values
+                .iter()
+                .map(|v| (v * f64::from(scale)) as f32)
+                .collect();
+            block.write(weights.at(part.first), &values)?;
+        }
+        Ok(())
+    })
 }

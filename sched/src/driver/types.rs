@@ -162,3 +162,34 @@ pub enum ModuleImage {
     /// Rust functions, for the simulated device.
     Sim(Vec<super::sim::SimKernel>),
 }
+
+impl From<(u32, u32)> for LaunchShape {
+    /// Blocks and threads along x.
+    fn from((blocks, threads): (u32, u32)) -> Self {
+        Self {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            shared_bytes: 0,
+        }
+    }
+}
+
+impl From<([u32; 3], [u32; 3])> for LaunchShape {
+    /// Blocks and threads along x, y, z.
+    fn from((grid, block): ([u32; 3], [u32; 3])) -> Self {
+        Self {
+            grid,
+            block,
+            shared_bytes: 0,
+        }
+    }
+}
+
+impl LaunchShape {
+    /// The same shape with `bytes` bytes of dynamic shared memory per block.
+    #[must_use]
+    pub const fn shared(mut self, bytes: u32) -> Self {
+        self.shared_bytes = bytes;
+        self
+    }
+}

@@ -24,7 +24,7 @@ mod element;
 mod signature;
 
 pub use element::{Element, Ptr, Scalar};
-pub use signature::{Atomic, In, InOut, Out, ParamDecl, Role, Signature, Spec};
+pub use signature::{Atomic, BufferSpec, In, InOut, Out, ParamDecl, Role, Signature, Spec};
 
 use crate::driver::sim::{SimBlock, SimFault, SimKernel};
 
@@ -48,7 +48,6 @@ pub trait Kernel: Copy + Send + Sync + 'static {
 /// The CPU twin of kernel `K`, for the simulated device: `body` runs one thread
 /// block.
 pub fn twin<K: Kernel>(
-    _: K,
     body: impl Fn(&mut SimBlock<'_>, K::Raw) -> Result<(), SimFault> + Send + Sync + 'static,
 ) -> SimKernel {
     SimKernel {
@@ -63,11 +62,13 @@ pub fn twin<K: Kernel>(
 
 /// Declares kernels: name, parameters, access modes.
 ///
-/// Each declaration makes a unit type of the kernel's name that implements
+/// Each declaration makes a type of the kernel's name that implements
 /// [`Kernel`](crate::kernel::Kernel). Buffers are `In<T>`, `Out<T>`, `InOut<T>`
 /// or `Atomic<T>` from [`kernel`](mod@crate::kernel); every other type is a
 /// scalar that implements [`Scalar`](crate::kernel::Scalar). The symbol is the
-/// name, so declare the kernel `extern "C"` in CUDA C++.
+/// name, so declare the kernel `extern "C"` in CUDA C++. The
+/// type has no value of its name, so that a variable may have it: name the
+/// kernel by type, `module.kernel::<scale>()`.
 #[macro_export]
 macro_rules! kernel {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident($($param:ident: $spec:ty),* $(,)?) $(;)?)+) => {
@@ -75,7 +76,7 @@ macro_rules! kernel {
             $(#[$meta])*
             #[allow(non_camel_case_types)]
             #[derive(Clone, Copy, Debug)]
-            $vis struct $name;
+            $vis struct $name {}
 
             impl $crate::kernel::Kernel for $name {
                 const SYMBOL: &'static str = stringify!($name);
@@ -99,6 +100,19 @@ macro_rules! kernel {
                         params,
                         &mut offset,
                     ),)*)
+                }
+            }
+
+            // The parameters' names serve as names of the arguments' types.
+            #[allow(non_camel_case_types)]
+            impl<__Lane, $($param: $crate::Arg<$spec, __Lane>),*>
+                $crate::Args<$name, __Lane> for ($($param,)*)
+            {
+                #[allow(unused_variables)]
+                fn bind(&self, binder: &mut $crate::Binder<'_>) -> $crate::Result<()> {
+                    let ($($param,)*) = self;
+                    $($crate::Arg::<$spec, __Lane>::bind($param, binder)?;)*
+                    ::core::result::Result::Ok(())
                 }
             }
         )+

@@ -57,9 +57,19 @@ pub enum Role {
     Scalar,
 }
 
+/// A parameter that is a buffer.
+pub trait BufferSpec {
+    /// How the kernel touches it.
+    const MODE: AccessMode;
+}
+
 macro_rules! buffer_spec {
     ($($name:ident => $mode:ident),*) => {
-        $(impl<T: Element> Spec for $name<T> {
+        $(impl<T: Element> BufferSpec for $name<T> {
+            const MODE: AccessMode = AccessMode::$mode;
+        }
+
+        impl<T: Element> Spec for $name<T> {
             type Raw = Ptr<T>;
             const SIZE: u32 = 8;
             const ALIGN: u32 = 8;

@@ -28,7 +28,7 @@ pub(crate) fn kernels() -> Vec<SimKernel> {
         )
     };
     vec![
-        twin(add_to, move |block, (input, output, add, len)| {
+        twin::<add_to>(move |block, (input, output, add, len)| {
             let (start, count) = part(block.index()[0], len);
             let sums: Vec<u32> = block
                 .read::<u32>(input.at(start), count)?
@@ -37,7 +37,7 @@ pub(crate) fn kernels() -> Vec<SimKernel> {
                 .collect();
             block.write(output.at(start), &sums)
         }),
-        twin(bump, move |block, (data, len)| {
+        twin::<bump>(move |block, (data, len)| {
             let (start, count) = part(block.index()[0], len);
             let sums: Vec<u32> = block
                 .read::<u32>(data.at(start), count)?

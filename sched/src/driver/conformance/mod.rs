@@ -95,7 +95,7 @@ crate::kernel! {
 impl KernelFixture {
     /// The fixture of the simulated device.
     pub fn sim() -> Self {
-        let twin: SimKernel = crate::kernel::twin(add_one, |block, (data, len)| {
+        let twin: SimKernel = crate::kernel::twin::<add_one>(|block, (data, len)| {
             let start = block.index()[0] * 32;
             let count = len.saturating_sub(start).min(32) as usize;
             let values: Vec<u32> = block

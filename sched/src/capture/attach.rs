@@ -1,0 +1,247 @@
+//! Attaching to a capture that an engine began.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+
+use streamweir_alloc::PoolReport;
+use streamweir_trace::Trace;
+use streamweir_verify::Report;
+
+use super::Capture;
+use super::inside::Inside;
+use super::options::CaptureOptions;
+use super::session::{Core, Mode, State};
+use crate::device::{Device, DeviceStream};
+use crate::driver::CaptureStatus;
+use crate::error::{During, Error, Result};
+use crate::graph::{GroupInner, Keep};
+use crate::owned::{Garbage, GraphView, Reclaim};
+
+/// Our part in a capture that an engine began: a [`Capture`] that ends with
+/// [`detach`](Self::detach) and whose origin is the engine's stream.
+pub struct Attached {
+    capture: Capture,
+}
+
+/// What was found at the end of an attachment.
+pub struct Detached {
+    trace: Trace,
+    report: Report,
+    pools: PoolReport,
+}
+
+impl Device {
+    /// Takes part in the capture that is in progress on `stream`, from here to
+    /// [`Attached::detach`]. The engine ends the capture, instantiates the graph
+    /// and replays it; the graph keeps alive what our nodes refer to.
+    ///
+    /// Nodes that the engine records are part of the order and are reported as
+    /// not analysed.
+    ///
+    /// # Errors
+    /// When the stream is not capturing, is of another device, or the calling
+    /// thread is inside a capture of streamweir.
+    pub fn attach(
+        &self,
+        stream: &DeviceStream,
+        options: impl Into<CaptureOptions>,
+    ) -> Result<Attached> {
+        self.inner.outside("Device::attach")?;
+        if !Arc::ptr_eq(&stream.device, &self.inner) {
+            return Err(Error::OtherDevice {
+                what: format!("stream \"{}\"", stream.name()),
+                used_on: self.info().name.clone(),
+            });
+        }
+        if stream.capture_status()? != CaptureStatus::Active {
+            return Err(Error::NotCapturing {
+                stream: stream.name().to_owned(),
+            });
+        }
+        let mut options = options.into();
+        options.origin = stream.name().to_owned();
+        let event = self.inner.take_event()?;
+        let core = Core::new(
+            &self.inner,
+            &options,
+            Mode::Attached,
+            stream.stream.clone(),
+            event,
+        )?;
+        let inside = Inside::enter(core.session.name.clone());
+        core.state.borrow_mut().inside = Some(inside);
+        Ok(Attached {
+            capture: Capture {
+                core: Rc::new(core),
+            },
+        })
+    }
+}
+
+impl Attached {
+    /// Ends our part: ties what our nodes refer to to the engine's graph, and
+    /// verifies the graph as it stands. The engine's capture goes on.
+    ///
+    /// # Errors
+    /// When a forked stream is not joined, there are hazards and the attachment
+    /// refuses them, or the driver fails. What our nodes refer to is tied to
+    /// the graph all the same, as far as the driver allows.
+    pub fn detach(self) -> Result<Detached> {
+        let core = self.capture.core.clone();
+        core.check_end()?;
+        let graph = core.graph_in_progress()?;
+        let read = core.read_back(graph)?;
+        let traces = core.traces(&read, false);
+        let judged = core.judge(&traces);
+        let pools = core.session.pools.report();
+        let keep = core.keep()?;
+        core.tie(graph, keep)?;
+        core.state.borrow_mut().inside = None;
+        core.release_strands();
+        Ok(Detached {
+            trace: traces.declared,
+            report: judged?,
+            pools,
+        })
+    }
+}
+
+impl Deref for Attached {
+    type Target = Capture;
+
+    fn deref(&self) -> &Capture {
+        &self.capture
+    }
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Attached").field(&self.capture).finish()
+    }
+}
+
+impl Detached {
+    /// What the verifier found.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The record of our part, and the engine's nodes as the driver has them.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The use of the scratch pools at the end.
+    pub fn pools(&self) -> &PoolReport {
+        &self.pools
+    }
+}
+
+impl fmt::Debug for Detached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detached")
+            .field("verdict", &self.report.verdict)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    /// The graph that the engine's capture is making.
+    fn graph_in_progress(&self) -> Result<GraphView<'_>> {
+        let mut state = self.state.borrow_mut();
+        let State {
+            strands, looked, ..
+        } = &mut *state;
+        let origin = &strands[0];
+        let info = origin
+            .stream
+            .capture_info(looked)
+            .during(|| format!("looking at the capture of stream \"{}\"", origin.name))?;
+        match (info.status, info.graph) {
+            // SAFETY: the graph lives as long as the engine's capture, which
+            // the engine cannot end while it waits for `detach`.
+            (CaptureStatus::Active, Some(graph)) => unsafe {
+                Ok(GraphView::of_capture(&self.device.reclaim, graph))
+            },
+            _ => Err(Error::NotCapturing {
+                stream: origin.name.to_string(),
+            }),
+        }
+    }
+
+    /// Ties what our nodes refer to to the life of the engine's graph.
+    fn tie(&self, graph: GraphView<'_>, keep: Keep) -> Result<()> {
+        let keep = Tied {
+            reclaim: Arc::downgrade(&self.device.reclaim),
+            kept: Some((keep, self.home.clone())),
+        };
+        graph.retain(Box::new(keep)).during(|| {
+            format!(
+                "tying the buffers of \"{}\" to the engine's graph",
+                self.session.name
+            )
+        })
+    }
+
+    /// An attachment that did not end well: the engine may replay what was
+    /// recorded all the same, so it is kept.
+    pub(super) fn leave_engine(&self, state: &mut State) {
+        let mut keep = std::mem::take(&mut state.keep);
+        keep.persistent.clone_from(&state.recording.persistents);
+        keep.pinned = std::mem::take(&mut state.recording.pinned);
+        keep.lease = self.session.pools.finish().ok();
+        let modules: Vec<Arc<dyn Any + Send + Sync>> =
+            std::mem::take(&mut state.recording.commands)
+                .into_iter()
+                .filter_map(|command| match command.what {
+                    super::record::What::Kernel { info, .. } => {
+                        Some(info as Arc<dyn Any + Send + Sync>)
+                    }
+                    super::record::What::EventRecord(event)
+                    | super::record::What::EventWait(event) => {
+                        Some(event as Arc<dyn Any + Send + Sync>)
+                    }
+                    _ => None,
+                })
+                .collect();
+        keep.foreign.extend(modules);
+        let info = state.strands[0].stream.capture_info(&mut state.looked);
+        // An invalidated capture has no graph, and nothing of it will run: then
+        // `keep` goes at once.
+        if let Ok(info) = info
+            && let Some(graph) = info.graph
+        {
+            // SAFETY: the engine's capture is in progress and cannot end here.
+            let graph = unsafe { GraphView::of_capture(&self.device.reclaim, graph) };
+            if self.tie(graph, keep).is_err() {
+                state
+                    .broken
+                    .get_or_insert_with(|| "the engine's graph could not be tied".into());
+            }
+        }
+    }
+}
+
+/// What the driver holds for an engine's graph.
+///
+/// The driver may drop it on a thread where no driver call is allowed, so it
+/// only moves what it kept to the reclaimer. When the device is gone by then,
+/// nobody is left who could release it, and it is leaked rather than released
+/// where that is forbidden.
+struct Tied {
+    reclaim: Weak<Reclaim>,
+    kept: Option<(Keep, Arc<GroupInner>)>,
+}
+
+impl Drop for Tied {
+    fn drop(&mut self) {
+        let Some(kept) = self.kept.take() else { return };
+        match self.reclaim.upgrade() {
+            Some(reclaim) => reclaim.push(Garbage::Keep(Box::new(kept))),
+            None => std::mem::forget(kept),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The end of a capture, good or bad.
+
+use std::sync::Arc;
+
+use streamweir_alloc::BlockRecord;
+use streamweir_verify::{Report, Verdict, verify_driver};
+
+use super::record::What;
+use super::session::{Core, Mode, State};
+use super::trace::{self, ReadBack, Traces};
+use super::{Capture, Verify};
+use crate::driver::CaptureStatus;
+use crate::error::{During, Error, Result};
+use crate::graph::{Graph, Keep, Parts};
+use crate::owned::{Garbage, GraphView, OwnedGraph, OwnedStream};
+
+impl Capture {
+    /// Ends the capture: reads the driver's graph back, verifies it against
+    /// what was recorded, and instantiates it.
+    ///
+    /// # Errors
+    /// When a forked stream is not joined; when there are hazards and the
+    /// capture refuses them; when the driver fails. All is left as before then.
+    pub fn end(self) -> Result<Graph> {
+        let core = self.core.clone();
+        // The drop of `self` cleans up after every early return below; after a
+        // success it finds the capture ended.
+        core.check_end()?;
+        let graph = core.end_capture()?;
+        let read = core.read_back(graph.view())?;
+        let traces = core.traces(&read, true);
+        let report = core.judge(&traces)?;
+        let exec = graph
+            .instantiate()
+            .during(|| format!("instantiating graph \"{}\"", core.session.name))?;
+        let pools = core.session.pools.report();
+        let keep = core.keep()?;
+        let parts = Parts {
+            exec,
+            graph,
+            keep,
+            home: core.home.clone(),
+        };
+        core.release_strands();
+        Ok(Graph::new(
+            core.session.name.clone(),
+            core.device.clone(),
+            parts,
+            traces.declared,
+            report,
+            pools,
+        ))
+    }
+}
+
+impl Core {
+    /// Refuses to end a capture that is over, broken, or has a stream out.
+    pub(super) fn check_end(&self) -> Result<()> {
+        let state = self.state.borrow();
+        self.open(&state, || format!("capture \"{}\"", self.session.name))?;
+        let Some(strand) = state.unjoined() else {
+            return Ok(());
+        };
+        let commands = &state.recording.commands;
+        let last = commands
+            .iter()
+            .rev()
+            .find(|c| state.strands[c.stream.index()].name == strand.name);
+        let last = match last.map(|c| (&c.what, c.line)) {
+            None => "none".to_owned(),
+            Some((What::Kernel { info, .. }, line)) => {
+                format!("`{}` at {line}", info.signature.symbol)
+            }
+            Some((What::Foreign { name, .. }, line)) => format!("\"{name}\" at {line}"),
+            Some((_, line)) => format!("recorded at {line}"),
+        };
+        Err(Error::Unjoined {
+            capture: self.name(),
+            stream: strand.name.to_string(),
+            last,
+        })
+    }
+
+    /// Ends the driver's capture. Whatever comes, it is over afterwards.
+    fn end_capture(&self) -> Result<OwnedGraph> {
+        let mut state = self.state.borrow_mut();
+        let graph = state.strands[0]
+            .stream
+            .end_capture()
+            .during(|| format!("ending capture \"{}\"", self.session.name));
+        state.inside = None;
+        graph.inspect_err(|error| state.break_with(error))
+    }
+
+    pub(super) fn read_back(&self, graph: GraphView<'_>) -> Result<ReadBack> {
+        let read = || -> crate::driver::DriverResult<ReadBack> {
+            let nodes = graph.nodes()?;
+            let kinds = nodes
+                .iter()
+                .map(|&node| graph.node(node))
+                .collect::<Result<_, _>>()?;
+            Ok(ReadBack {
+                edges: graph.edges()?,
+                nodes,
+                kinds,
+            })
+        };
+        read().during(|| format!("reading graph \"{}\" back", self.session.name))
+    }
+
+    pub(super) fn blocks(&self) -> Vec<BlockRecord> {
+        self.session.pools.buffers()
+    }
+
+    pub(super) fn traces(&self, read: &ReadBack, own_all: bool) -> Traces {
+        let state = self.state.borrow();
+        let name = &self.session.name;
+        trace::both(
+            name,
+            &state.recording,
+            &state.strands,
+            &self.blocks(),
+            read,
+            own_all,
+        )
+    }
+
+    /// The verifier's word.
+    pub(super) fn judge(&self, traces: &Traces) -> Result<Report> {
+        let report = verify_driver(&traces.declared, &traces.read_back, &traces.matching).map_err(
+            |source| Error::Unverifiable {
+                capture: self.name(),
+                source,
+            },
+        )?;
+        if report.verdict == Verdict::Hazard && self.verify == Verify::Refuse {
+            return Err(Error::Refused {
+                capture: self.name(),
+                report: Box::new(report),
+            });
+        }
+        Ok(report)
+    }
+
+    /// Ends the pools well, and collects all that the graph refers to.
+    pub(super) fn keep(&self) -> Result<Keep> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let mut keep = std::mem::take(&mut state.keep);
+        for command in &state.recording.commands {
+            match &command.what {
+                What::Kernel { info, .. } => {
+                    let module = info.function.module();
+                    if !keep.modules.iter().any(|m| Arc::ptr_eq(m, module)) {
+                        keep.modules.push(module.clone());
+                    }
+                }
+                What::EventRecord(event) | What::EventWait(event) => {
+                    if !keep.events.iter().any(|e| Arc::ptr_eq(e, event)) {
+                        keep.events.push(event.clone());
+                    }
+                }
+                What::Copy { .. } | What::Fill { .. } | What::Foreign { .. } => {}
+            }
+        }
+        keep.persistent.clone_from(&state.recording.persistents);
+        keep.pinned = std::mem::take(&mut state.recording.pinned);
+        keep.lease = Some(self.session.pools.finish()?);
+        state.ended = true;
+        Ok(keep)
+    }
+
+    /// Puts the streams of a capture that has ended away for the next one.
+    pub(super) fn release_strands(&self) {
+        let mut state = self.state.borrow_mut();
+        for strand in state.strands.drain(..) {
+            // An engine's stream stays the engine's.
+            if let Ok(stream) = Arc::<OwnedStream>::try_unwrap(strand.stream)
+                && stream.is_ours()
+            {
+                self.device.give_stream(self.priority, stream);
+            }
+        }
+    }
+
+    /// Ends a capture that has not ended well.
+    fn abandon(&self) {
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        if state.ended {
+            return;
+        }
+        state.ended = true;
+        match self.mode {
+            Mode::Captured => self.abandon_capture(state),
+            // The engine's capture is the engine's to end. What was recorded in
+            // it may still be replayed, so the graph keeps what it refers to.
+            Mode::Attached => self.leave_engine(state),
+            // Work of the failed run may be under way on every stream.
+            Mode::Eager => self.abandon_eager(state),
+        }
+        state.inside = None;
+        self.session.pools.abort();
+        state.strands.clear();
+    }
+
+    fn abandon_capture(&self, state: &mut State) {
+        let capturing = state.look(streamweir_trace::StreamId(0));
+        // The graph of a failed capture goes at once. That the driver reports
+        // the very failure that brought us here once more says nothing new, and
+        // a capture that has ended already has no status.
+        if !matches!(capturing, Ok(CaptureStatus::None))
+            && let Ok(graph) = state.strands[0].stream.end_capture()
+        {
+            drop(graph);
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // `end` and the like hold a second handle while this runs.
+        self.core.abandon();
+    }
+}
+
+/// Hands what a failed run may still use to the reclaimer.
+pub(super) fn retire(core: &Core, fences: crate::owned::Fences, keep: impl Send + Sync + 'static) {
+    core.device
+        .reclaim
+        .retire(fences, Garbage::Keep(Box::new(keep)));
+}

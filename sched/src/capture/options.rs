@@ -1,0 +1,99 @@
+//! How a capture is made.
+
+use streamweir_alloc::{ArenaConfig, Policy};
+
+use crate::graph::ReplayGroup;
+
+/// What becomes of a capture in which the verifier finds hazards.
+///
+/// There is no way to switch the verifier off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// The capture fails with the report as its error.
+    #[default]
+    Refuse,
+    /// The graph is made, and carries the report.
+    Report,
+}
+
+/// A capture's name and how it is made. A name alone is enough: `"decode"`.
+#[derive(Clone, Debug)]
+pub struct CaptureOptions {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) policy: Policy,
+    pub(crate) verify: Verify,
+    pub(crate) group: Option<ReplayGroup>,
+    pub(crate) arena: ArenaConfig,
+    pub(crate) priority: i32,
+}
+
+impl CaptureOptions {
+    /// A capture called `name`, with an origin stream called `main`, isolated
+    /// pools, an arena of its own, refused when there are hazards.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            origin: "main".to_owned(),
+            policy: Policy::ISOLATED,
+            verify: Verify::Refuse,
+            group: None,
+            arena: ArenaConfig::default(),
+            priority: 0,
+        }
+    }
+
+    /// The name and tag of the origin stream.
+    #[must_use]
+    pub fn origin(mut self, name: impl Into<String>) -> Self {
+        self.origin = name.into();
+        self
+    }
+
+    /// When scratch buffers may share bytes.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// What becomes of hazards.
+    #[must_use]
+    pub fn verify(mut self, verify: Verify) -> Self {
+        self.verify = verify;
+        self
+    }
+
+    /// Captures into a replay group, on its arena.
+    #[must_use]
+    pub fn group(mut self, group: &ReplayGroup) -> Self {
+        self.group = Some(group.clone());
+        self
+    }
+
+    /// The arena of a capture without a group.
+    #[must_use]
+    pub fn arena(mut self, config: ArenaConfig) -> Self {
+        self.arena = config;
+        self
+    }
+
+    /// The priority of the captured streams; a lower number is higher.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+}
+
+impl From<&str> for CaptureOptions {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
+impl From<String> for CaptureOptions {
+    fn from(name: String) -> Self {
+        Self::new(name)
+    }
+}

@@ -1,0 +1,185 @@
+//! The recording: what a capture did, as commands with symbolic buffers.
+//!
+//! Recording is on the hot path of a live capture, so a command is a few words
+//! and its parameters, pointers and accesses stand in shared tables. Addresses
+//! occur only in the parameter bytes that went to the driver. At the end the
+//! recording becomes a [`Trace`](streamweir_trace::Trace) (see `trace`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+use streamweir_alloc::BlockId;
+use streamweir_trace::{AccessMode, ByteRange, ScopeId, StreamId};
+
+use crate::device::{EventInner, KernelInfo, PersistentInner};
+use crate::driver::{LaunchShape, NodeHandle};
+use crate::owned::HostMemory;
+
+/// A buffer of the recording: a scratch block or a registered buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BufferKey(u32);
+
+const PERSISTENT: u32 = 1 << 31;
+
+impl BufferKey {
+    pub(super) fn scratch(block: BlockId) -> Self {
+        // The pools hold fewer than 2^31 blocks, for each has a record of more
+        // than two bytes.
+        Self(block.index() as u32)
+    }
+
+    /// The place in the table of blocks, or in that of persistent buffers.
+    pub(super) fn index(self) -> Result<usize, usize> {
+        if self.0 & PERSISTENT == 0 {
+            Ok(self.0 as usize)
+        } else {
+            Err((self.0 & !PERSISTENT) as usize)
+        }
+    }
+}
+
+/// One recorded piece of work.
+pub(super) struct Command {
+    pub(super) what: What,
+    pub(super) stream: StreamId,
+    pub(super) scope: Option<ScopeId>,
+    pub(super) line: &'static Location<'static>,
+    /// The commands it waits for, in `Recording::waits`.
+    pub(super) after: Range<u32>,
+    /// Its nodes in the driver, in `Recording::handles`. None in an eager run.
+    pub(super) handles: Range<u32>,
+}
+
+pub(super) enum What {
+    Kernel {
+        info: Arc<KernelInfo>,
+        shape: LaunchShape,
+        /// In `Recording::param_bytes`.
+        params: Range<u32>,
+        /// In `Recording::pointers`.
+        pointers: Range<u32>,
+    },
+    Copy {
+        to: u64,
+        from: u64,
+        bytes: u64,
+    },
+    Fill {
+        to: u64,
+        bytes: u64,
+        value: u8,
+    },
+    EventRecord(Arc<EventInner>),
+    EventWait(Arc<EventInner>),
+    /// A library's work; `handles` is its frontier afterwards and `entry` the
+    /// one before, in the same table.
+    Foreign {
+        name: String,
+        entry: Range<u32>,
+    },
+}
+
+/// A pointer among the parameters of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Pointer {
+    pub(super) param: u32,
+    pub(super) buffer: BufferKey,
+    pub(super) offset: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct RecordedAccess {
+    pub(super) command: u32,
+    pub(super) buffer: BufferKey,
+    pub(super) bytes: ByteRange,
+    pub(super) mode: AccessMode,
+}
+
+#[derive(Default)]
+pub(super) struct Recording {
+    pub(super) commands: Vec<Command>,
+    pub(super) waits: Vec<u32>,
+    pub(super) handles: Vec<NodeHandle>,
+    pub(super) param_bytes: Vec<u8>,
+    pub(super) pointers: Vec<Pointer>,
+    pub(super) accesses: Vec<RecordedAccess>,
+    pub(super) scopes: Vec<String>,
+    pub(super) persistents: Vec<Arc<PersistentInner>>,
+    pub(super) pinned: Vec<Arc<HostMemory>>,
+    /// For each block in the order it was taken, its alloc point in
+    /// `alloc_frontiers`.
+    pub(super) allocs: Vec<Range<u32>>,
+    pub(super) alloc_frontiers: Vec<u32>,
+    /// The blocks that the command in the making touches.
+    pub(super) touched: Vec<BlockId>,
+    known: HashMap<u64, u32>,
+}
+
+/// How long the tables were before a command, to take a refused one back.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    params: usize,
+    pointers: usize,
+    accesses: usize,
+}
+
+impl Recording {
+    pub(super) fn mark(&mut self) -> Mark {
+        self.touched.clear();
+        Mark {
+            params: self.param_bytes.len(),
+            pointers: self.pointers.len(),
+            accesses: self.accesses.len(),
+        }
+    }
+
+    pub(super) fn take_back(&mut self, mark: Mark) {
+        self.param_bytes.truncate(mark.params);
+        self.pointers.truncate(mark.pointers);
+        self.accesses.truncate(mark.accesses);
+    }
+
+    pub(super) fn params_since(&self, mark: Mark) -> Range<u32> {
+        mark.params as u32..self.param_bytes.len() as u32
+    }
+
+    pub(super) fn pointers_since(&self, mark: Mark) -> Range<u32> {
+        mark.pointers as u32..self.pointers.len() as u32
+    }
+
+    pub(super) fn persistent(&mut self, inner: &Arc<PersistentInner>) -> BufferKey {
+        let index = *self.known.entry(inner.number).or_insert_with(|| {
+            self.persistents.push(inner.clone());
+            (self.persistents.len() - 1) as u32
+        });
+        BufferKey(index | PERSISTENT)
+    }
+
+    pub(super) fn add_pointer(&mut self, param: usize, buffer: BufferKey, offset: u64) {
+        self.pointers.push(Pointer {
+            param: param as u32,
+            buffer,
+            offset,
+        });
+    }
+
+    pub(super) fn add_access(&mut self, buffer: BufferKey, bytes: ByteRange, mode: AccessMode) {
+        let command = self.commands.len() as u32;
+        self.accesses.push(RecordedAccess {
+            command,
+            buffer,
+            bytes,
+            mode,
+        });
+    }
+
+    /// The latest scope path, or a new one.
+    pub(super) fn scope(&mut self, path: &str) -> ScopeId {
+        if self.scopes.last().map(String::as_str) != Some(path) {
+            self.scopes.push(path.to_owned());
+        }
+        ScopeId::at(self.scopes.len() - 1)
+    }
+}

@@ -1,0 +1,94 @@
+//! Scratch buffers.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use streamweir_alloc::Block;
+use streamweir_trace::ByteRange;
+
+use super::lane::{Dyn, VisibleOn};
+use super::place::{Buffer, Memory, Place};
+use super::session::Session;
+use crate::kernel::Element;
+
+/// A scratch buffer of `T`: transient memory of one captured stream, from its
+/// alloc point to its last access inside one graph.
+///
+/// Dropping it, on any thread, gives its bytes back to the stream's pool. A
+/// drop is an event of the host and none of the device: the bytes go to
+/// another buffer only where every recorded access of this one is ordered
+/// before.
+pub struct Scratch<T, L = Dyn> {
+    session: Arc<Session>,
+    block: Block,
+    len: usize,
+    types: PhantomData<fn() -> (T, L)>,
+}
+
+impl<T, L> Scratch<T, L> {
+    pub(super) fn new(session: Arc<Session>, block: Block, len: usize) -> Self {
+        Self {
+            session,
+            block,
+            len,
+            types: PhantomData,
+        }
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The name, as reports print it.
+    pub fn name(&self) -> String {
+        self.session.block_name(self.block.id)
+    }
+
+    /// Where it lies. The bytes are this buffer's only for work ordered
+    /// between its alloc point and its last recorded access.
+    pub fn range(&self) -> ByteRange {
+        self.block.range
+    }
+}
+
+impl<T, L> VisibleOn<L> for Scratch<T, L> {}
+
+impl<T: Element, L> Buffer for Scratch<T, L> {
+    type Item = T;
+
+    fn place(&self) -> Place<'_> {
+        let memory = Memory::Scratch {
+            session: &self.session,
+            block: self.block.id,
+            range: self.block.range,
+        };
+        Place::whole(memory, (self.len * size_of::<T>()) as u64)
+    }
+}
+
+impl<T, L> Drop for Scratch<T, L> {
+    fn drop(&mut self) {
+        let freed = self.session.pools.free(self.block.id);
+        debug_assert!(
+            freed.is_ok(),
+            "a scratch buffer is freed once, by its only handle"
+        );
+    }
+}
+
+impl<T, L> fmt::Debug for Scratch<T, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scratch")
+            .field("name", &self.name())
+            .field("range", &self.block.range)
+            .field("len", &self.len)
+            .finish()
+    }
+}

@@ -1,0 +1,421 @@
+//! From a recording to a trace, and from the driver's graph to another.
+
+use std::collections::HashMap;
+
+use streamweir_alloc::{BlockKind, BlockRecord};
+use streamweir_trace::{
+    Access, AllocPoint, Buffer, BufferId, BufferKind, CopyNode, Edge, FillNode, KernelNode, Node,
+    NodeId, NodeKind, Param, PointerParam, SourceLine, Stream, StreamEnd, Trace,
+};
+
+use super::record::{BufferKey, Command, Recording, What};
+use super::strand::Strand;
+use crate::driver::{GraphEdge, NodeHandle};
+
+/// The driver's graph, as it was read back.
+pub(super) struct ReadBack {
+    pub(super) nodes: Vec<NodeHandle>,
+    pub(super) kinds: Vec<NodeKind>,
+    pub(super) edges: Vec<GraphEdge>,
+}
+
+/// What was recorded and what the driver has, side by side.
+pub(super) struct Traces {
+    pub(super) declared: Trace,
+    pub(super) read_back: Trace,
+    /// For each node read back, the recorded one.
+    pub(super) matching: Vec<Option<NodeId>>,
+}
+
+/// The declared trace of an eager run, of which no driver has a graph.
+pub(super) fn declared(
+    name: &str,
+    recording: &Recording,
+    strands: &[Strand],
+    blocks: &[BlockRecord],
+) -> Trace {
+    Builder::new(recording, None).declared(name, strands, blocks)
+}
+
+/// The declared trace of a capture, and the driver's.
+///
+/// `own_all` says that every node of the graph must have been recorded here; a
+/// node that was not stays unmatched, for the verifier to complain about. In an
+/// engine's capture such nodes are the engine's, and enter the declared trace
+/// as not analysed.
+pub(super) fn both(
+    name: &str,
+    recording: &Recording,
+    strands: &[Strand],
+    blocks: &[BlockRecord],
+    graph: &ReadBack,
+    own_all: bool,
+) -> Traces {
+    let builder = Builder::new(recording, Some(graph));
+    let mut declared = builder.declared(name, strands, blocks);
+    let mut matching: Vec<_> = graph
+        .nodes
+        .iter()
+        .map(|node| builder.by_handle.get(node).copied())
+        .collect();
+    if !own_all {
+        adopt_engine_nodes(&mut declared, &mut matching, graph);
+    }
+    Traces {
+        declared,
+        read_back: read_back(name, graph),
+        matching,
+    }
+}
+
+fn read_back(name: &str, graph: &ReadBack) -> Trace {
+    let mut trace = Trace::new(name);
+    let mut ids = HashMap::with_capacity(graph.nodes.len());
+    for (&handle, kind) in graph.nodes.iter().zip(&graph.kinds) {
+        let title = match kind {
+            NodeKind::Kernel(kernel) => kernel.function.clone(),
+            other => other.word().to_owned(),
+        };
+        ids.insert(handle, trace.add_node(Node::new(kind.clone(), title)));
+    }
+    for edge in &graph.edges {
+        // An edge whose node the driver does not list proves nothing; what it
+        // ordered is then missing, and found missing.
+        if let (Some(&from), Some(&to)) = (ids.get(&edge.from), ids.get(&edge.to)) {
+            trace.add_edge(Edge {
+                from,
+                to,
+                kind: edge.kind,
+            });
+        }
+    }
+    trace
+}
+
+fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], graph: &ReadBack) {
+    let mut ids = HashMap::new();
+    let mut theirs = Vec::new();
+    for ((slot, &handle), kind) in matching.iter_mut().zip(&graph.nodes).zip(&graph.kinds) {
+        let id = *slot.get_or_insert_with(|| {
+            let title = match kind {
+                NodeKind::Kernel(kernel) => kernel.function.clone(),
+                other => other.word().to_owned(),
+            };
+            let mut node = Node::new(kind.clone(), title);
+            node.analysed = false;
+            let id = declared.add_node(node);
+            theirs.push(id);
+            id
+        });
+        ids.insert(handle, id);
+    }
+    for edge in &graph.edges {
+        if let (Some(&from), Some(&to)) = (ids.get(&edge.from), ids.get(&edge.to))
+            && (theirs.contains(&from) || theirs.contains(&to))
+        {
+            declared.add_edge(Edge {
+                from,
+                to,
+                kind: edge.kind,
+            });
+        }
+    }
+}
+
+struct Builder<'a> {
+    recording: &'a Recording,
+    graph: Option<&'a ReadBack>,
+    /// For each command, its nodes; one more entry closes the last range.
+    first: Vec<u32>,
+    /// The nodes of foreign commands in the driver, by command.
+    foreign: HashMap<usize, Vec<NodeHandle>>,
+    by_handle: HashMap<NodeHandle, NodeId>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(recording: &'a Recording, graph: Option<&'a ReadBack>) -> Self {
+        let mut builder = Self {
+            recording,
+            graph,
+            first: Vec::with_capacity(recording.commands.len() + 1),
+            foreign: HashMap::new(),
+            by_handle: HashMap::new(),
+        };
+        builder.attribute_foreign();
+        let mut next = 0;
+        for (index, command) in recording.commands.iter().enumerate() {
+            builder.first.push(next);
+            match builder.foreign.get(&index) {
+                Some(nodes) => {
+                    for &node in nodes {
+                        builder.by_handle.insert(node, NodeId(next));
+                        next += 1;
+                    }
+                }
+                None => {
+                    // An eager run has no handle.
+                    for &handle in &recording.handles[usize_range(&command.handles)] {
+                        builder.by_handle.insert(handle, NodeId(next));
+                    }
+                    next += 1;
+                }
+            }
+        }
+        builder.first.push(next);
+        builder
+    }
+
+    /// Which nodes a foreign call made: all that lead to its frontier and
+    /// belong to nobody before.
+    fn attribute_foreign(&mut self) {
+        let Some(graph) = self.graph else { return };
+        let commands = &self.recording.commands;
+        if !commands
+            .iter()
+            .any(|c| matches!(c.what, What::Foreign { .. }))
+        {
+            return;
+        }
+        let mut parents: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();
+        for edge in &graph.edges {
+            parents.entry(edge.to).or_default().push(edge.from);
+        }
+        let mut taken: std::collections::HashSet<NodeHandle> = commands
+            .iter()
+            .filter(|c| !matches!(c.what, What::Foreign { .. }))
+            .flat_map(|c| &self.recording.handles[usize_range(&c.handles)])
+            .copied()
+            .collect();
+        for (index, command) in commands.iter().enumerate() {
+            let What::Foreign { entry, .. } = &command.what else {
+                continue;
+            };
+            taken.extend(&self.recording.handles[usize_range(entry)]);
+            let mut stack = self.recording.handles[usize_range(&command.handles)].to_vec();
+            let mut made = Vec::new();
+            while let Some(node) = stack.pop() {
+                if taken.insert(node) {
+                    made.push(node);
+                    stack.extend(parents.get(&node).into_iter().flatten());
+                }
+            }
+            // Recorded back to front; the driver lists nodes as they were made.
+            let place: HashMap<_, _> = graph.nodes.iter().zip(0..).collect();
+            made.sort_by_key(|node| place.get(node).copied().unwrap_or(u32::MAX));
+            self.foreign.insert(index, made);
+        }
+    }
+
+    fn declared(&self, name: &str, strands: &[Strand], blocks: &[BlockRecord]) -> Trace {
+        let mut trace = Trace::new(name);
+        trace.scopes.clone_from(&self.recording.scopes);
+        for strand in strands {
+            trace.add_stream(Stream {
+                name: strand.name.to_string(),
+                tag: strand.name.to_string(),
+                parent: strand.parent,
+                end: StreamEnd {
+                    frontier: strand
+                        .frontier
+                        .iter()
+                        .flat_map(|&c| self.exits(c))
+                        .collect(),
+                    joined: !strand.active || strand.parent.is_none(),
+                },
+            });
+        }
+        for (index, command) in self.recording.commands.iter().enumerate() {
+            self.add_nodes(&mut trace, index, command);
+        }
+        self.add_edges(&mut trace);
+        self.add_buffers(&mut trace, blocks);
+        for access in &self.recording.accesses {
+            let buffer = self.buffer_id(access.buffer);
+            for node in self.nodes_of(access.command as usize) {
+                trace.add_access(Access::new(node, buffer, access.bytes, access.mode));
+            }
+        }
+        trace
+    }
+
+    fn add_nodes(&self, trace: &mut Trace, index: usize, command: &Command) {
+        let launch = SourceLine {
+            file: command.line.file().to_owned(),
+            line: command.line.line(),
+        };
+        let mut add = |kind: NodeKind, name: String| {
+            trace.add_node(Node {
+                scope: command.scope,
+                launch: Some(launch.clone()),
+                ..Node::new(kind, name).on(command.stream)
+            });
+        };
+        match &command.what {
+            What::Kernel {
+                info,
+                shape,
+                params,
+                pointers,
+            } => {
+                let symbol = info.signature.symbol;
+                let kernel = KernelNode {
+                    function: symbol.to_owned(),
+                    grid: shape.grid,
+                    block: shape.block,
+                    shared_bytes: shape.shared_bytes,
+                    params: self.params(info, params, pointers),
+                };
+                add(NodeKind::Kernel(kernel), symbol.to_owned());
+            }
+            &What::Copy { to, from, bytes } => {
+                add(
+                    NodeKind::Memcpy(CopyNode { to, from, bytes }),
+                    "copy".to_owned(),
+                );
+            }
+            &What::Fill { to, bytes, value } => {
+                add(
+                    NodeKind::Memset(FillNode { to, bytes, value }),
+                    "fill".to_owned(),
+                );
+            }
+            What::EventRecord(event) => {
+                add(NodeKind::EventRecord, format!("record {}", event.name))
+            }
+            What::EventWait(event) => add(NodeKind::EventWait, format!("wait {}", event.name)),
+            What::Foreign { name, .. } => match (self.graph, self.foreign.get(&index)) {
+                (Some(graph), Some(nodes)) => {
+                    let place: HashMap<_, _> = graph.nodes.iter().zip(&graph.kinds).collect();
+                    for node in nodes {
+                        let kind = place.get(node).copied().cloned();
+                        add(kind.unwrap_or(NodeKind::Unknown(u32::MAX)), name.clone());
+                    }
+                }
+                // An eager run: one node stands for the whole call.
+                _ => add(NodeKind::kernel(), name.clone()),
+            },
+        }
+    }
+
+    fn params(
+        &self,
+        info: &crate::device::KernelInfo,
+        params: &std::ops::Range<u32>,
+        pointers: &std::ops::Range<u32>,
+    ) -> Vec<Param> {
+        let bytes = &self.recording.param_bytes[usize_range(params)];
+        let pointers = &self.recording.pointers[usize_range(pointers)];
+        let targets: HashMap<u32, PointerParam> = pointers
+            .iter()
+            .map(|p| {
+                let target = PointerParam {
+                    buffer: Some(self.buffer_id(p.buffer)),
+                    offset: p.offset,
+                };
+                (p.param, target)
+            })
+            .collect();
+        (0u32..)
+            .zip(info.signature.params.iter().zip(&info.slots))
+            .map(|(index, (param, slot))| Param {
+                name: param.name.to_owned(),
+                offset: slot.offset,
+                bytes: bytes[slot.offset as usize..][..slot.size as usize].to_vec(),
+                pointer: targets.get(&index).copied(),
+            })
+            .collect()
+    }
+
+    fn add_edges(&self, trace: &mut Trace) {
+        for (index, command) in self.recording.commands.iter().enumerate() {
+            if self.foreign.contains_key(&index) {
+                continue;
+            }
+            for to in self.nodes_of(index) {
+                for &before in &self.recording.waits[usize_range(&command.after)] {
+                    for from in self.exits(before) {
+                        trace.add_edge(Edge::full(from, to));
+                    }
+                }
+            }
+        }
+        let Some(graph) = self.graph else { return };
+        // How a library orders its own nodes is known to the driver alone.
+        let foreign: std::collections::HashSet<_> = self.foreign.values().flatten().collect();
+        for edge in graph.edges.iter().filter(|edge| foreign.contains(&edge.to)) {
+            if let (Some(&from), Some(&to)) =
+                (self.by_handle.get(&edge.from), self.by_handle.get(&edge.to))
+            {
+                trace.add_edge(Edge {
+                    from,
+                    to,
+                    kind: edge.kind,
+                });
+            }
+        }
+    }
+
+    fn add_buffers(&self, trace: &mut Trace, blocks: &[BlockRecord]) {
+        for inner in &self.recording.persistents {
+            trace.add_buffer(Buffer::persistent(&*inner.name, inner.range));
+        }
+        for (block, alloc) in blocks.iter().zip(&self.recording.allocs) {
+            let alloc = AllocPoint {
+                frontier: self.recording.alloc_frontiers[usize_range(alloc)]
+                    .iter()
+                    .flat_map(|&command| self.exits(command))
+                    .collect(),
+                before: self.position(block.alloc_before),
+            };
+            let kind = match block.kind {
+                BlockKind::Scratch => BufferKind::Scratch {
+                    stream: block.stream,
+                    alloc,
+                    freed_before: block.freed_before.map(|at| self.position(at)),
+                },
+                BlockKind::Workspace => BufferKind::Workspace {
+                    stream: block.stream,
+                },
+            };
+            trace.add_buffer(Buffer {
+                name: block.name.to_string(),
+                kind,
+                range: block.range,
+                carried: block.kind == BlockKind::Workspace,
+            });
+        }
+    }
+
+    fn buffer_id(&self, key: BufferKey) -> BufferId {
+        match key.index() {
+            Ok(block) => BufferId::at(self.recording.persistents.len() + block),
+            Err(persistent) => BufferId::at(persistent),
+        }
+    }
+
+    /// A position between commands as one between nodes.
+    fn position(&self, commands: NodeId) -> NodeId {
+        NodeId(self.first[commands.index()])
+    }
+
+    fn nodes_of(&self, command: usize) -> impl Iterator<Item = NodeId> + use<> {
+        (self.first[command]..self.first[command + 1]).map(NodeId)
+    }
+
+    /// The nodes after which the next command of the stream comes.
+    fn exits(&self, command: u32) -> Vec<NodeId> {
+        let index = command as usize;
+        if self.foreign.contains_key(&index) {
+            let handles = &self.recording.commands[index].handles;
+            return self.recording.handles[usize_range(handles)]
+                .iter()
+                .filter_map(|handle| self.by_handle.get(handle).copied())
+                .collect();
+        }
+        self.nodes_of(index).collect()
+    }
+}
+
+fn usize_range(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
+    range.start as usize..range.end as usize
+}

@@ -1,0 +1,232 @@
+//! Persistent buffers: memory that outlives the graphs that touch it.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
+
+use streamweir_alloc::PersistentEntry;
+use streamweir_trace::ByteRange;
+
+use super::{Device, DeviceInner};
+use crate::error::{During, Error, Name, Result};
+use crate::kernel::Element;
+use crate::owned::{self, DeviceMemory, Shared};
+
+/// A persistent buffer of `T`: registered once, kept alive by each graph that
+/// touches it.
+pub struct Persistent<T> {
+    pub(crate) inner: Arc<PersistentInner>,
+    pub(crate) len: usize,
+    pub(crate) element: PhantomData<fn() -> T>,
+}
+
+pub(crate) struct PersistentInner {
+    pub(crate) number: u64,
+    pub(crate) range: ByteRange,
+    pub(crate) name: Name,
+    device: Weak<DeviceInner>,
+    reclaim: Shared,
+    // Its keep-alive is the memory: when the last handle and the last graph
+    // have let go, the memory goes to the reclaimer.
+    _entry: Arc<PersistentEntry>,
+}
+
+impl<T: Element> Persistent<T> {
+    pub(super) fn new(device: &Device, name: &str, len: usize) -> Result<Self> {
+        let bytes = bytes_of::<T>(name, len)?;
+        // A zero-byte buffer has an address of its own, too.
+        let memory = DeviceMemory::new(&device.inner.reclaim, bytes.max(256))
+            .during(|| format!("allocating {bytes} bytes for persistent buffer \"{name}\""))?;
+        let range = ByteRange::new(memory.range().start, memory.range().start + bytes);
+        zero(device, name, range)?;
+        let whole = memory.range();
+        let entry = device
+            .inner
+            .registry
+            .register(whole, name, Arc::new(memory))?;
+        Ok(Self::of(device, range, name, entry, len))
+    }
+
+    /// Registers device memory that somebody else has, without a copy. `keep`
+    /// holds it alive: the buffer and every graph that touches it hold `keep`.
+    ///
+    /// # Errors
+    /// When the pointer is null or not aligned for `T`, or the range overlaps
+    /// a buffer that is registered already.
+    ///
+    /// # Safety
+    /// `address` is device memory of `len` elements, live while `keep` is, and
+    /// work that the owner enqueues on it is ordered with replays by the owner.
+    pub unsafe fn from_raw(
+        device: &Device,
+        address: u64,
+        len: usize,
+        name: &str,
+        keep: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        device.inner.outside("Persistent::from_raw")?;
+        let bytes = bytes_of::<T>(name, len)?;
+        let bad = |why| Error::BadPointer {
+            buffer: name.to_owned(),
+            address,
+            why,
+        };
+        if address == 0 {
+            return Err(bad("it is null"));
+        }
+        if !address.is_multiple_of(align_of::<T>() as u64) {
+            return Err(bad("it is not aligned for its element type"));
+        }
+        let range = ByteRange::from_len(address, bytes)
+            .ok_or_else(|| bad("the buffer would end past the address space"))?;
+        let entry = device.inner.registry.register(range, name, keep)?;
+        Ok(Self::of(device, range, name, entry, len))
+    }
+
+    fn of(
+        device: &Device,
+        range: ByteRange,
+        name: &str,
+        entry: Arc<PersistentEntry>,
+        len: usize,
+    ) -> Self {
+        Self {
+            inner: Arc::new(PersistentInner {
+                number: device.inner.next_number(),
+                range,
+                name: name.into(),
+                device: Arc::downgrade(&device.inner),
+                reclaim: device.inner.reclaim.clone(),
+                _entry: entry,
+            }),
+            len,
+            element: PhantomData,
+        }
+    }
+
+    /// Copies `values` to the start of the buffer. Waits first for all work
+    /// that streamweir has enqueued on the device, then for the copy.
+    ///
+    /// # Errors
+    /// When there are more values than the buffer has elements, work failed,
+    /// or inside a capture.
+    pub fn upload(&self, values: &[T]) -> Result<()> {
+        self.settle("Persistent::upload")?;
+        if values.len() > self.len {
+            return Err(self.length(format!("{} were to be uploaded", values.len())));
+        }
+        let bytes = bytemuck::cast_slice(values);
+        // SAFETY: the range is live while `inner` is, it is long enough, and
+        // `settle` has waited for the work that might use it.
+        unsafe { owned::upload(&self.inner.reclaim, self.inner.range.start, bytes) }
+            .during(|| format!("uploading to buffer \"{}\"", self.inner.name))
+    }
+
+    /// Copies the buffer to the host. Waits first for all work that streamweir
+    /// has enqueued on the device.
+    ///
+    /// # Errors
+    /// When work failed, or inside a capture.
+    pub fn download(&self) -> Result<Vec<T>> {
+        self.settle("Persistent::download")?;
+        let mut values = vec![T::zeroed(); self.len];
+        let bytes = bytemuck::cast_slice_mut(&mut values);
+        // SAFETY: as in `upload`.
+        unsafe { owned::download(&self.inner.reclaim, bytes, self.inner.range.start) }
+            .during(|| format!("downloading buffer \"{}\"", self.inner.name))?;
+        Ok(values)
+    }
+
+    fn settle(&self, call: &'static str) -> Result<()> {
+        match self.inner.device.upgrade() {
+            Some(device) => {
+                device.outside(call)?;
+                device.settle()
+            }
+            // The device waited for everything when it went.
+            None => Ok(()),
+        }
+    }
+
+    fn length(&self, what: String) -> Error {
+        Error::Length {
+            buffer: self.inner.name.to_string(),
+            has: self.len,
+            what,
+        }
+    }
+}
+
+impl<T> Persistent<T> {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Length in elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it lies.
+    pub fn range(&self) -> ByteRange {
+        self.inner.range
+    }
+}
+
+impl PersistentInner {
+    pub(crate) fn is_on(&self, device: &Arc<DeviceInner>) -> bool {
+        std::ptr::eq(self.device.as_ptr(), Arc::as_ptr(device))
+    }
+}
+
+impl<T> Clone for Persistent<T> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+            len: self.len,
+            element: PhantomData,
+        }
+    }
+}
+
+impl<T> fmt::Debug for Persistent<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Persistent")
+            .field("name", &self.inner.name)
+            .field("range", &self.inner.range)
+            .field("len", &self.len)
+            .finish()
+    }
+}
+
+pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
+    len.checked_mul(size_of::<T>())
+        .map(|bytes| bytes as u64)
+        .ok_or_else(|| Error::TooLarge {
+            buffer: name.to_owned(),
+            elements: len,
+            element_size: size_of::<T>(),
+        })
+}
+
+fn zero(device: &Device, name: &str, range: ByteRange) -> Result<()> {
+    // In pieces, so that a large buffer does not cost as much on the host.
+    const PIECE: usize = 1 << 20;
+    let zeros = vec![0; PIECE.min(range.len() as usize)];
+    let mut at = range.start;
+    while at < range.end {
+        let piece = &zeros[..zeros.len().min((range.end - at) as usize)];
+        // SAFETY: the memory is new: live, and used by nobody.
+        unsafe { owned::upload(&device.inner.reclaim, at, piece) }
+            .during(|| format!("zeroing persistent buffer \"{name}\""))?;
+        at += piece.len() as u64;
+    }
+    Ok(())
+}

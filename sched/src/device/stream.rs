@@ -1,0 +1,218 @@
+//! Streams and events outside captures.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Device, DeviceInner};
+use crate::driver::{CaptureStatus, EventScope, StreamHandle};
+use crate::error::{During, Error, Name, Result};
+use crate::owned::{OwnedEvent, OwnedStream};
+
+/// A stream outside any capture, to replay graphs on: one of ours, or one that
+/// an engine already has.
+#[derive(Clone)]
+pub struct DeviceStream {
+    pub(crate) device: Arc<DeviceInner>,
+    pub(crate) stream: Arc<OwnedStream>,
+    pub(crate) name: Name,
+}
+
+impl DeviceStream {
+    pub(super) fn new(device: &Device, name: &str) -> Result<Self> {
+        let stream = OwnedStream::new(&device.inner.reclaim, 0)
+            .during(|| format!("creating stream \"{name}\""))?;
+        Ok(Self::of(&device.inner, stream, name))
+    }
+
+    fn of(device: &Arc<DeviceInner>, stream: OwnedStream, name: &str) -> Self {
+        let stream = Arc::new(stream);
+        device.watch(&stream);
+        Self {
+            device: device.clone(),
+            stream,
+            name: name.into(),
+        }
+    }
+
+    /// Takes part in a stream that an engine already has. `keep` is held as
+    /// long as streamweir may use it.
+    ///
+    /// # Errors
+    /// When it is the legacy default stream, by its null handle or by CUDA's
+    /// number for it.
+    ///
+    /// # Safety
+    /// `raw` is a live stream of the device's context and stays so while `keep`
+    /// lives.
+    pub unsafe fn from_raw(
+        device: &Device,
+        name: &str,
+        raw: StreamHandle,
+        keep: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        // CU_STREAM_LEGACY is 1. The per-thread default stream, 2, is another
+        // stream in every thread and so has no identity to attach to either.
+        if raw.0 <= 2 {
+            return Err(Error::LegacyStream {
+                stream: name.to_owned(),
+            });
+        }
+        // SAFETY: the caller's promise.
+        let stream = unsafe { OwnedStream::adopt(&device.inner.reclaim, raw, keep) };
+        Ok(Self::of(&device.inner, stream, name))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The driver's handle, for foreign calls.
+    pub fn raw(&self) -> StreamHandle {
+        self.stream.handle()
+    }
+
+    /// Waits for the work of the stream.
+    ///
+    /// # Errors
+    /// When that work failed, or inside a capture.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.outside("DeviceStream::synchronize")?;
+        self.stream
+            .synchronize()
+            .during(|| format!("waiting for stream \"{}\"", self.name))
+    }
+
+    /// Whether the stream has nothing left to do.
+    ///
+    /// # Errors
+    /// When its work failed, or inside a capture.
+    pub fn is_idle(&self) -> Result<bool> {
+        self.device.outside("DeviceStream::is_idle")?;
+        self.stream
+            .is_idle()
+            .during(|| format!("asking stream \"{}\"", self.name))
+    }
+
+    /// Records `event` here.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn record(&self, event: &Event) -> Result<()> {
+        event.same_device(&self.device)?;
+        event
+            .inner
+            .event
+            .record(&self.stream, EventScope::Internal)
+            .during(|| format!("recording event \"{}\" on \"{}\"", event.name(), self.name))
+    }
+
+    /// Makes the next work of this stream wait for `event`.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        event.same_device(&self.device)?;
+        event
+            .inner
+            .event
+            .order(&self.stream, EventScope::Internal)
+            .during(|| format!("stream \"{}\" waiting for \"{}\"", self.name, event.name()))
+    }
+
+    pub(crate) fn capture_status(&self) -> Result<CaptureStatus> {
+        let mut frontier = Vec::new();
+        Ok(self
+            .stream
+            .capture_info(&mut frontier)
+            .during(|| format!("looking whether stream \"{}\" captures", self.name))?
+            .status)
+    }
+}
+
+impl fmt::Debug for DeviceStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceStream")
+            .field("name", &self.name)
+            .field("raw", &self.raw())
+            .finish()
+    }
+}
+
+/// An event between work inside a graph and work outside it.
+///
+/// A graph that records or waits for one keeps it alive.
+#[derive(Clone)]
+pub struct Event {
+    pub(crate) inner: Arc<EventInner>,
+}
+
+pub(crate) struct EventInner {
+    pub(crate) device: std::sync::Weak<DeviceInner>,
+    pub(crate) event: OwnedEvent,
+    pub(crate) name: Name,
+}
+
+impl Event {
+    pub(super) fn new(device: &Device, name: &str) -> Result<Self> {
+        let event = OwnedEvent::new(&device.inner.reclaim, true)
+            .during(|| format!("creating event \"{name}\""))?;
+        Ok(Self {
+            inner: Arc::new(EventInner {
+                device: Arc::downgrade(&device.inner),
+                event,
+                name: name.into(),
+            }),
+        })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Waits for what was recorded.
+    ///
+    /// # Errors
+    /// When that work failed, or inside a capture.
+    pub fn synchronize(&self) -> Result<()> {
+        if let Some(device) = self.inner.device.upgrade() {
+            device.outside("Event::synchronize")?;
+        }
+        self.inner
+            .event
+            .wait()
+            .during(|| format!("waiting for event \"{}\"", self.name()))
+    }
+
+    /// Milliseconds on the device's clock from this event to `end`.
+    ///
+    /// # Errors
+    /// When one of them is not recorded or not passed; on the simulated
+    /// device, which has no clock.
+    pub fn elapsed_ms(&self, end: &Event) -> Result<f32> {
+        self.inner
+            .event
+            .elapsed_ms(&end.inner.event)
+            .during(|| format!("timing \"{}\" to \"{}\"", self.name(), end.name()))
+    }
+
+    pub(crate) fn same_device(&self, device: &Arc<DeviceInner>) -> Result<()> {
+        if std::ptr::eq(self.inner.device.as_ptr(), Arc::as_ptr(device)) {
+            return Ok(());
+        }
+        Err(Error::OtherDevice {
+            what: format!("event \"{}\"", self.name()),
+            used_on: device.reclaim.driver().info().name.clone(),
+        })
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Event")
+            .field("name", &self.inner.name)
+            .finish_non_exhaustive()
+    }
+}

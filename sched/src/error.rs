@@ -1,0 +1,327 @@
+//! What can go wrong, by name, and what to do about it.
+
+use std::sync::Arc;
+
+use streamweir_alloc::{AllocError, RegistryError};
+use streamweir_verify::{Report, VerifyError};
+use thiserror::Error;
+
+use crate::driver::{DriverError, ErrorClass};
+
+/// The error of every operation of this crate.
+///
+/// A closure that records a capture may return any error type that is
+/// `From<Error>`.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A driver call failed.
+    #[error("{during}: {source}")]
+    Driver {
+        /// What was being done, with the names of what it was done to.
+        during: String,
+        /// The call and its failure.
+        #[source]
+        source: DriverError,
+    },
+
+    /// A scratch pool could not give a buffer.
+    #[error(transparent)]
+    Alloc(#[from] AllocError),
+
+    /// A persistent buffer could not be registered.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+
+    /// A device could not be opened.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Open(#[from] crate::driver::cuda::OpenError),
+
+    /// Something of an engine could not be adopted.
+    #[cfg(feature = "cuda")]
+    #[error(transparent)]
+    Adopt(#[from] crate::driver::cuda::AdoptError),
+
+    /// The verifier found hazards, and the capture was to refuse them.
+    #[error("capture \"{capture}\" is refused: {} hazard(s)\n\n{report}", report.hazards_total)]
+    Refused {
+        /// The capture.
+        capture: String,
+        /// Every hazard with its fix.
+        report: Box<Report>,
+    },
+
+    /// The trace of a capture cannot be verified at all.
+    #[error("capture \"{capture}\" cannot be verified: {source}")]
+    Unverifiable {
+        /// The capture.
+        capture: String,
+        /// Why.
+        #[source]
+        source: VerifyError,
+    },
+
+    /// A forked stream was not joined before the capture ended (R6).
+    #[error(
+        "capture \"{capture}\" ends with stream \"{stream}\" not joined (last node: {last}); \
+         call `join` with it before the end of the capture"
+    )]
+    Unjoined {
+        /// The capture.
+        capture: String,
+        /// The first such stream.
+        stream: String,
+        /// The last node recorded on it.
+        last: String,
+    },
+
+    /// An earlier failure broke the capture; nothing can be recorded in it.
+    #[error(
+        "capture \"{capture}\" is broken by an earlier failure ({first}); drop it and capture again"
+    )]
+    Broken {
+        /// The capture.
+        capture: String,
+        /// The failure.
+        first: String,
+    },
+
+    /// A handle outlived its capture.
+    #[error(
+        "{what} belongs to capture \"{capture}\", which has ended; use it inside its capture only"
+    )]
+    CaptureEnded {
+        /// The handle, by kind and name.
+        what: String,
+        /// The capture.
+        capture: String,
+    },
+
+    /// A handle of one capture was used in another.
+    #[error(
+        "{what} belongs to capture \"{made_in}\" and was used in capture \"{used_in}\"; a scratch buffer or stream lives in one capture: pass data on through a persistent buffer"
+    )]
+    OtherCapture {
+        /// The handle, by kind and name.
+        what: String,
+        /// Where it was made.
+        made_in: String,
+        /// Where it was used.
+        used_in: String,
+    },
+
+    /// Memory, a stream or code of another device.
+    #[error("{what} belongs to another device than {used_on}")]
+    OtherDevice {
+        /// The thing, by kind and name.
+        what: String,
+        /// The device it was used on.
+        used_on: String,
+    },
+
+    /// A stream that has been forked already and not joined.
+    #[error(
+        "stream \"{stream}\" of capture \"{capture}\" is forked already; join it before it is forked again, or fork a stream of another name"
+    )]
+    AlreadyForked {
+        /// The stream.
+        stream: String,
+        /// The capture.
+        capture: String,
+    },
+
+    /// A stream joined into itself, or the origin joined into another stream.
+    #[error("stream \"{stream}\" of capture \"{capture}\" cannot be joined into \"{into}\": {why}")]
+    BadJoin {
+        /// The stream.
+        stream: String,
+        /// The stream that was to continue after it.
+        into: String,
+        /// The capture.
+        capture: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+
+    /// A lane type names two captured streams.
+    #[error(
+        "lane `{lane}` of capture \"{capture}\" is stream \"{first}\" already; a lane type stands for one stream"
+    )]
+    LaneTaken {
+        /// The type's name.
+        lane: &'static str,
+        /// The capture.
+        capture: String,
+        /// The stream that has the lane.
+        first: String,
+    },
+
+    /// A call that is not allowed while the calling thread is capturing.
+    #[error(
+        "{call} is not possible inside capture \"{capture}\"; do it before the capture begins (`prepare`, `load`, `persistent` and the like), or after it ends"
+    )]
+    InsideCapture {
+        /// The call.
+        call: &'static str,
+        /// The capture.
+        capture: String,
+    },
+
+    /// The compiled kernel does not have as many parameters as declared.
+    #[error(
+        "kernel `{kernel}` is declared with {declared} parameters, but its code takes {actual}"
+    )]
+    ParamCount {
+        /// The declaration.
+        kernel: String,
+        /// Parameters of the declaration.
+        declared: usize,
+        /// Parameters of the code.
+        actual: usize,
+    },
+
+    /// A parameter of the compiled kernel is elsewhere or of another size.
+    #[error(
+        "parameter `{param}` of kernel `{kernel}` is declared with {declared_size} bytes at offset {declared_offset}, but its code takes {actual_size} bytes at offset {actual_offset}"
+    )]
+    ParamShape {
+        /// The kernel.
+        kernel: String,
+        /// The parameter.
+        param: String,
+        /// Declared size in bytes.
+        declared_size: u32,
+        /// Declared offset in bytes.
+        declared_offset: u32,
+        /// Size in the code.
+        actual_size: u32,
+        /// Offset in the code.
+        actual_offset: u32,
+    },
+
+    /// A length that does not fit the buffer.
+    #[error("buffer \"{buffer}\" has {has} elements; {what}")]
+    Length {
+        /// The buffer.
+        buffer: String,
+        /// Its length in elements.
+        has: usize,
+        /// What was asked of it.
+        what: String,
+    },
+
+    /// A buffer whose bytes do not fit 64 bits.
+    #[error(
+        "buffer \"{buffer}\" of {elements} elements of {element_size} bytes is larger than the address space"
+    )]
+    TooLarge {
+        /// The buffer.
+        buffer: String,
+        /// Elements asked for.
+        elements: usize,
+        /// Bytes of one.
+        element_size: usize,
+    },
+
+    /// A null or misaligned pointer was to be adopted.
+    #[error("pointer {address:#x} for buffer \"{buffer}\": {why}")]
+    BadPointer {
+        /// The buffer.
+        buffer: String,
+        /// The address.
+        address: u64,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+
+    /// The legacy default stream, which cannot be captured and orders itself
+    /// against all others.
+    #[error(
+        "stream \"{stream}\" is the legacy default stream, which cannot take part in a capture; create a stream (non-blocking) and run the engine on it"
+    )]
+    LegacyStream {
+        /// The name it was to have.
+        stream: String,
+    },
+
+    /// `attach` on a stream that is not capturing.
+    #[error("stream \"{stream}\" is not capturing; begin the engine's capture before `attach`")]
+    NotCapturing {
+        /// The stream.
+        stream: String,
+    },
+
+    /// The driver recorded something else than one node for one launch.
+    #[error(
+        "{what} left {found} nodes at the end of stream \"{stream}\" where one was expected; something else captures into this stream"
+    )]
+    Unattributed {
+        /// What was recorded.
+        what: String,
+        /// The stream.
+        stream: String,
+        /// Nodes at its end.
+        found: usize,
+    },
+}
+
+/// The result of this crate's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// The kind of driver failure behind this error, when there is one.
+    pub fn driver_class(&self) -> Option<ErrorClass> {
+        match self {
+            Self::Driver { source, .. } => Some(source.class),
+            Self::Alloc(error) => error_source::<DriverError>(error).map(|e| e.class),
+            _ => None,
+        }
+    }
+
+    /// Whether device memory ran out.
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::Alloc(error) => error.is_out_of_memory(),
+            _ => self.driver_class() == Some(ErrorClass::OutOfMemory),
+        }
+    }
+
+    /// The verifier's report, when the capture was refused.
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Refused { report, .. } => Some(report),
+            _ => None,
+        }
+    }
+}
+
+fn error_source<'a, E: std::error::Error + 'static>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// Says what a driver call was for.
+pub(crate) trait During<T> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> During<T> for std::result::Result<T, DriverError> {
+    fn during(self, what: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| Error::Driver {
+            during: what(),
+            source,
+        })
+    }
+}
+
+/// A name that many handles share.
+pub(crate) type Name = Arc<str>;

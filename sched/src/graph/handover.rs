@@ -1,0 +1,65 @@
+//! Taking turns: conflicting graphs are never in flight together (invariant 7).
+//!
+//! Each replay group has one [`Turn`], which knows its latest launch. A launch
+//! takes the turns of every group that its graph's bytes conflict with, in the
+//! order of their ranks, orders itself after the latest launch of each, and
+//! becomes the latest launch itself: wait, launch and record are one locked
+//! step, so no other launch can come between. Inside one group each launch is
+//! ordered after the one before, so the latest stands for all.
+
+use std::sync::Arc;
+
+use streamweir_alloc::sync::Mutex;
+
+/// The turn of one replay group; `L` tells one launch from another.
+#[derive(Debug)]
+pub struct Turn<L> {
+    rank: u64,
+    last: Mutex<Option<L>>,
+}
+
+impl<L: Clone> Turn<L> {
+    /// The turn of a group. No two groups of a device have the same rank.
+    pub fn new(rank: u64) -> Self {
+        Self {
+            rank,
+            last: Mutex::new(None),
+        }
+    }
+
+    /// The order in which turns are locked.
+    pub fn rank(&self) -> u64 {
+        self.rank
+    }
+
+    /// The latest launch.
+    pub fn last(&self) -> Option<L> {
+        self.last.lock().clone()
+    }
+}
+
+/// Launches in turn: calls `after` with the latest launch of each group, then
+/// `launch`, whose result becomes the latest launch of all of them.
+///
+/// `turns` are sorted by rank, each once.
+///
+/// # Errors
+/// What `after` or `launch` returns; the latest launches stay what they were.
+pub fn in_turn<L: Clone, E>(
+    turns: &[Arc<Turn<L>>],
+    mut after: impl FnMut(&L) -> Result<(), E>,
+    launch: impl FnOnce() -> Result<L, E>,
+) -> Result<L, E> {
+    debug_assert!(turns.windows(2).all(|pair| pair[0].rank < pair[1].rank));
+    let mut locked: Vec<_> = turns.iter().map(|turn| turn.last.lock()).collect();
+    for last in &locked {
+        if let Some(last) = &**last {
+            after(last)?;
+        }
+    }
+    let launched = launch()?;
+    for last in &mut locked {
+        **last = Some(launched.clone());
+    }
+    Ok(launched)
+}

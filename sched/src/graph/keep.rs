@@ -1,0 +1,22 @@
+//! What a graph keeps alive.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use streamweir_alloc::Lease;
+
+use crate::device::{EventInner, PersistentInner};
+use crate::owned::{HostMemory, OwnedModule};
+
+/// All that the nodes of a graph refer to (invariant 6). Dropping it releases
+/// nothing by itself: each part goes to the reclaimer.
+#[derive(Default)]
+pub(crate) struct Keep {
+    pub(crate) modules: Vec<Arc<OwnedModule>>,
+    pub(crate) persistent: Vec<Arc<PersistentInner>>,
+    pub(crate) pinned: Vec<Arc<HostMemory>>,
+    pub(crate) events: Vec<Arc<EventInner>>,
+    /// What foreign calls asked to be kept.
+    pub(crate) foreign: Vec<Arc<dyn Any + Send + Sync>>,
+    pub(crate) lease: Option<Lease>,
+}

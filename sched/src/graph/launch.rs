@@ -1,0 +1,68 @@
+//! One launch, and how others are ordered after it.
+
+use std::sync::Arc;
+
+use streamweir_alloc::sync::Mutex;
+
+use crate::driver::{DriverResult, EventScope};
+use crate::owned::{Fence, OwnedEvent, OwnedStream, Shared};
+
+/// A launch that may still be in flight.
+///
+/// On a stream of ours the event is recorded only when somebody asks, for a
+/// replay on the same stream needs none, and an event costs as much host time
+/// as a good part of a launch. Recorded late it stands for later work of the
+/// stream as well, which orders more, never less. An engine's stream may be
+/// captured by the engine between two replays, when nothing can be recorded on
+/// it; there the event is recorded at once.
+pub(crate) struct Launch {
+    pub(crate) stream: Arc<OwnedStream>,
+    event: Mutex<Option<Arc<OwnedEvent>>>,
+}
+
+impl Launch {
+    /// The launch that has just been enqueued on `stream`.
+    pub(crate) fn new(stream: &Arc<OwnedStream>) -> Arc<Self> {
+        Arc::new(Self {
+            stream: stream.clone(),
+            event: Mutex::new(None),
+        })
+    }
+
+    /// Records the event now, where that may not be put off.
+    pub(crate) fn settle_in(&self, reclaim: &Shared) -> DriverResult<()> {
+        if self.stream.is_ours() {
+            Ok(())
+        } else {
+            self.event(reclaim).map(drop)
+        }
+    }
+
+    /// What passes when the launch has ended.
+    pub(crate) fn fence(&self, reclaim: &Shared) -> Fence {
+        match self.event(reclaim) {
+            Ok(event) => Fence::Event(event),
+            Err(_) => Fence::Stream(self.stream.clone()),
+        }
+    }
+
+    /// The event that passes when the launch has ended.
+    pub(crate) fn event(&self, reclaim: &Shared) -> DriverResult<Arc<OwnedEvent>> {
+        let mut slot = self.event.lock();
+        if let Some(event) = &*slot {
+            return Ok(event.clone());
+        }
+        let event = Arc::new(OwnedEvent::new(reclaim, false)?);
+        event.record(&self.stream, EventScope::Internal)?;
+        *slot = Some(event.clone());
+        Ok(event)
+    }
+
+    /// Orders what `stream` does next after this launch.
+    pub(crate) fn before(&self, reclaim: &Shared, stream: &Arc<OwnedStream>) -> DriverResult<()> {
+        if Arc::ptr_eq(&self.stream, stream) || self.stream.handle() == stream.handle() {
+            return Ok(());
+        }
+        self.event(reclaim)?.order(stream, EventScope::Internal)
+    }
+}

@@ -1,0 +1,187 @@
+//! Verified graphs, and their replay.
+
+mod footprint;
+mod group;
+mod handover;
+mod keep;
+mod launch;
+
+use std::fmt;
+use std::sync::Arc;
+
+use streamweir_alloc::PoolReport;
+use streamweir_alloc::sync::Mutex;
+use streamweir_trace::Trace;
+use streamweir_verify::{Certificate, Report};
+
+pub use footprint::Footprint;
+pub(crate) use group::GroupInner;
+pub use group::ReplayGroup;
+#[doc(hidden)]
+pub use handover::{Turn, in_turn};
+pub(crate) use keep::Keep;
+pub(crate) use launch::Launch;
+
+use crate::device::{DeviceInner, DeviceStream};
+use crate::error::{During, Error, Name, Result};
+use crate::owned::{Garbage, OwnedExec, OwnedGraph};
+
+/// A captured, verified and instantiated graph.
+///
+/// It keeps alive all that it refers to. It is `Send + Sync`; replays from
+/// several threads take turns. Dropped in flight, it is released when its last
+/// launch has ended.
+pub struct Graph {
+    name: Name,
+    device: Arc<DeviceInner>,
+    parts: Option<Parts>,
+    turns: Vec<Arc<Turn<Arc<Launch>>>>,
+    last: Mutex<Option<Arc<Launch>>>,
+    footprint: Arc<Footprint>,
+    trace: Trace,
+    report: Report,
+    pools: PoolReport,
+}
+
+/// What must outlive the last launch, in the order in which it is released.
+/// Most of it is held and never looked at.
+#[allow(dead_code)]
+pub(crate) struct Parts {
+    pub(crate) exec: OwnedExec,
+    pub(crate) graph: OwnedGraph,
+    pub(crate) keep: Keep,
+    pub(crate) home: Arc<GroupInner>,
+}
+
+impl Graph {
+    pub(crate) fn new(
+        name: Name,
+        device: Arc<DeviceInner>,
+        parts: Parts,
+        trace: Trace,
+        report: Report,
+        pools: PoolReport,
+    ) -> Self {
+        let footprint = Arc::new(Footprint::of(&trace));
+        let turns = device.enroll(&parts.home, &footprint);
+        Self {
+            name,
+            device,
+            parts: Some(parts),
+            turns,
+            last: Mutex::new(None),
+            footprint,
+            trace,
+            report,
+            pools,
+        }
+    }
+
+    /// The name of the capture.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Launches the graph on `stream`, after every launch in flight whose
+    /// bytes conflict with its own.
+    ///
+    /// # Errors
+    /// When the stream is of another device or the driver refuses.
+    pub fn replay(&self, stream: &DeviceStream) -> Result<()> {
+        self.check_device(stream)?;
+        let exec = &self.parts().exec;
+        let reclaim = &self.device.reclaim;
+        let mut fenced = Ok(());
+        let launched = in_turn(
+            &self.turns,
+            |last| last.before(reclaim, &stream.stream),
+            || {
+                // SAFETY: all that the graph refers to is in `parts.keep`, which
+                // `drop` hands to the reclaimer behind the latest launch.
+                unsafe { stream.stream.launch_graph(exec)? };
+                // It runs now, so it is the latest launch whatever comes next.
+                let launch = Launch::new(&stream.stream);
+                *self.last.lock() = Some(launch.clone());
+                fenced = launch.settle_in(reclaim);
+                Ok(launch)
+            },
+        );
+        launched
+            .and(fenced)
+            .during(|| format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name()))
+    }
+
+    /// Moves the graph to the device ahead of its first replay.
+    ///
+    /// # Errors
+    /// As [`replay`](Self::replay).
+    pub fn upload(&self, stream: &DeviceStream) -> Result<()> {
+        self.check_device(stream)?;
+        stream
+            .stream
+            .upload_graph(&self.parts().exec)
+            .during(|| format!("uploading graph \"{}\"", self.name))
+    }
+
+    /// What the verifier found: no hazard, unless the capture was asked only to
+    /// report.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The proof, when the verdict is safe.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.report.certificate.as_ref()
+    }
+
+    /// The record of the capture.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The use of its scratch pools at the end of the capture.
+    pub fn pools(&self) -> &PoolReport {
+        &self.pools
+    }
+
+    /// The bytes it reads and writes.
+    pub fn footprint(&self) -> &Footprint {
+        &self.footprint
+    }
+
+    fn parts(&self) -> &Parts {
+        self.parts.as_ref().expect("only drop takes the parts")
+    }
+
+    fn check_device(&self, stream: &DeviceStream) -> Result<()> {
+        if Arc::ptr_eq(&stream.device, &self.device) {
+            return Ok(());
+        }
+        Err(Error::OtherDevice {
+            what: format!("graph \"{}\"", self.name),
+            used_on: format!("stream \"{}\"", stream.name()),
+        })
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let Some(parts) = self.parts.take() else {
+            return;
+        };
+        let reclaim = &self.device.reclaim;
+        let last = self.last.get_mut().take();
+        let fences = last.map(|last| last.fence(reclaim)).into_iter().collect();
+        reclaim.retire(fences, Garbage::Keep(Box::new(parts)));
+    }
+}
+
+impl fmt::Debug for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph")
+            .field("name", &self.name)
+            .field("nodes", &self.trace.nodes.len())
+            .field("verdict", &self.report.verdict)
+            .finish_non_exhaustive()
+    }
+}

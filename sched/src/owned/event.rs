@@ -1,0 +1,62 @@
+//! Events.
+
+use super::{Garbage, OwnedStream, Shared};
+use crate::driver::{DriverResult, EventHandle, EventScope};
+
+/// An event of the driver.
+pub(crate) struct OwnedEvent {
+    reclaim: Shared,
+    handle: EventHandle,
+}
+
+impl OwnedEvent {
+    pub(crate) fn new(reclaim: &Shared, timing: bool) -> DriverResult<Self> {
+        let handle = reclaim.driver().event_create(timing)?;
+        Ok(Self {
+            reclaim: reclaim.clone(),
+            handle,
+        })
+    }
+
+    pub(crate) fn record(&self, stream: &OwnedStream, scope: EventScope) -> DriverResult<()> {
+        // SAFETY: both handles have their owners here, so they are live.
+        unsafe {
+            self.reclaim
+                .driver()
+                .event_record(self.handle, stream.handle(), scope)
+        }
+    }
+
+    /// Makes the next work of `stream` wait for what was recorded.
+    pub(crate) fn order(&self, stream: &OwnedStream, scope: EventScope) -> DriverResult<()> {
+        // SAFETY: as above.
+        unsafe {
+            self.reclaim
+                .driver()
+                .stream_wait(stream.handle(), self.handle, scope)
+        }
+    }
+
+    pub(crate) fn wait(&self) -> DriverResult<()> {
+        // SAFETY: as above.
+        unsafe { self.reclaim.driver().event_synchronize(self.handle) }
+    }
+
+    /// Whether what was recorded has ended. A broken device never gets there,
+    /// and answers yes, since nothing runs on it any more.
+    pub(super) fn has_passed(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.reclaim.driver().event_query(self.handle) }.unwrap_or(true)
+    }
+
+    pub(crate) fn elapsed_ms(&self, end: &Self) -> DriverResult<f32> {
+        // SAFETY: as above, for both events.
+        unsafe { self.reclaim.driver().event_elapsed(self.handle, end.handle) }
+    }
+}
+
+impl Drop for OwnedEvent {
+    fn drop(&mut self) {
+        self.reclaim.push(Garbage::Event(self.handle));
+    }
+}

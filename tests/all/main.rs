@@ -1,0 +1,3 @@
+//! Integration tests of the facade, on the simulated device.
+
+mod capture;
