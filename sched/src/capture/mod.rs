@@ -142,6 +142,7 @@ impl Capture {
     /// another capture, or the driver refuses.
     pub fn fork(&self, parent: &Stream, name: &str) -> Result<Stream> {
         self.same_capture(parent)?;
+        parent.check_live()?;
         let (id, generation) = self.core.fork::<Dyn>(parent.id, name)?;
         Ok(Stream::new(&self.core, id, generation, false))
     }
@@ -157,6 +158,7 @@ impl Capture {
         name: &str,
     ) -> Result<(Stream<L>, Joined<L, P>)> {
         self.same_capture(parent)?;
+        parent.check_live()?;
         let (id, generation) = self.core.fork::<L>(parent.id, name)?;
         Ok((
             Stream::new(&self.core, id, generation, false),
@@ -174,6 +176,7 @@ impl Capture {
             return self.fork(parent, name);
         }
         self.same_capture(parent)?;
+        parent.check_live()?;
         Ok(parent.alias())
     }
 
@@ -191,8 +194,9 @@ impl Capture {
     ) -> Result<Joined<I, F>> {
         self.same_capture(into)?;
         self.same_capture(&from)?;
+        into.check_live()?;
+        from.check_live()?;
         if !from.alias {
-            from.check_live()?;
             self.core.join(into.id, from.id)?;
         }
         Ok(Joined::new())

@@ -115,6 +115,7 @@ pub(super) struct Recording {
     /// The blocks that the command in the making touches.
     pub(super) touched: Vec<BlockId>,
     known: HashMap<u64, u32>,
+    scope_ids: HashMap<String, ScopeId>,
 }
 
 /// How long the tables were before a command, to take a refused one back.
@@ -175,11 +176,14 @@ impl Recording {
         });
     }
 
-    /// The latest scope path, or a new one.
+    /// The id of a scope path.
     pub(super) fn scope(&mut self, path: &str) -> ScopeId {
-        if self.scopes.last().map(String::as_str) != Some(path) {
-            self.scopes.push(path.to_owned());
+        if let Some(&id) = self.scope_ids.get(path) {
+            return id;
         }
-        ScopeId::at(self.scopes.len() - 1)
+        self.scopes.push(path.to_owned());
+        let id = ScopeId::at(self.scopes.len() - 1);
+        self.scope_ids.insert(path.to_owned(), id);
+        id
     }
 }

@@ -33,7 +33,7 @@ pub struct Stream<L = Dyn> {
     generation: u32,
     /// An alias stands for its parent while the overlap is off.
     pub(super) alias: bool,
-    scope: Option<Rc<str>>,
+    scope: Option<(ScopeId, Rc<str>)>,
     lane: PhantomData<fn(L)>,
 }
 
@@ -58,12 +58,14 @@ impl<L: Lane> Stream<L> {
     /// whatever is recorded through it.
     #[must_use]
     pub fn scope(&self, path: &str) -> Self {
-        let scope = match &self.scope {
+        let path: Rc<str> = match &self.scope {
             None => path.into(),
-            Some(outer) => format!("{outer}/{path}").into(),
+            Some((_, outer)) => format!("{outer}/{path}").into(),
         };
+        let id = self.core.state.borrow_mut().recording.scope(&path);
+        let scope = Some((id, path));
         Self {
-            scope: Some(scope),
+            scope,
             ..Self::new(&self.core, self.id, self.generation, self.alias)
         }
     }
@@ -579,7 +581,7 @@ impl<L: Lane> Stream<L> {
         what: What,
         line: &'static Location<'static>,
     ) -> Result<()> {
-        let scope: Option<ScopeId> = self.scope.as_ref().map(|path| state.recording.scope(path));
+        let scope = self.scope.as_ref().map(|(id, _)| *id);
         let recorded = self
             .core
             .session
@@ -629,7 +631,7 @@ impl<L: Lane> Stream<L> {
         let scope = self
             .scope
             .as_ref()
-            .map(|s| format!(" in \"{s}\""))
+            .map(|(_, path)| format!(" in \"{path}\""))
             .unwrap_or_default();
         format!(
             "{what} on stream \"{}\"{scope} of capture \"{}\"",

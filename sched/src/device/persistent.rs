@@ -217,16 +217,15 @@ pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
 }
 
 fn zero(device: &Device, name: &str, range: ByteRange) -> Result<()> {
-    // In pieces, so that a large buffer does not cost as much on the host.
-    const PIECE: usize = 1 << 20;
-    let zeros = vec![0; PIECE.min(range.len() as usize)];
-    let mut at = range.start;
-    while at < range.end {
-        let piece = &zeros[..zeros.len().min((range.end - at) as usize)];
-        // SAFETY: the memory is new: live, and used by nobody.
-        unsafe { owned::upload(&device.inner.reclaim, at, piece) }
-            .during(|| format!("zeroing persistent buffer \"{name}\""))?;
-        at += piece.len() as u64;
+    if range.is_empty() {
+        return Ok(());
     }
+    let stream = device.inner.take_stream(0)?;
+    // SAFETY: the memory is new: live, used by nobody, and the fill has ended
+    // before anybody gets to know it.
+    unsafe { stream.fill(range.start, 0, range.len()) }
+        .and_then(|()| stream.synchronize())
+        .during(|| format!("zeroing persistent buffer \"{name}\""))?;
+    device.inner.give_stream(0, stream);
     Ok(())
 }

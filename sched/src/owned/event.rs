@@ -1,6 +1,6 @@
 //! Events.
 
-use super::{Garbage, OwnedStream, Shared};
+use super::{Garbage, OwnedStream, Relaxed, Shared};
 use crate::driver::{DriverResult, EventHandle, EventScope};
 
 /// An event of the driver.
@@ -38,6 +38,7 @@ impl OwnedEvent {
     }
 
     pub(crate) fn wait(&self) -> DriverResult<()> {
+        let _relaxed = Relaxed::enter(&self.reclaim)?;
         // SAFETY: as above.
         unsafe { self.reclaim.driver().event_synchronize(self.handle) }
     }

@@ -14,6 +14,7 @@ pub(crate) struct DeviceMemory {
 
 impl DeviceMemory {
     pub(crate) fn new(reclaim: &Shared, bytes: u64) -> DriverResult<Self> {
+        let _relaxed = Relaxed::enter(reclaim)?;
         let address = reclaim.driver().mem_alloc(bytes)?;
         let range = ByteRange::from_len(address, bytes).ok_or_else(|| {
             DriverError::of("mem_alloc", ErrorClass::InvalidValue).with(format!(
@@ -71,6 +72,7 @@ unsafe impl Sync for HostMemory {}
 impl HostMemory {
     /// Zeroed memory; `bytes` is not zero.
     pub(crate) fn zeroed(reclaim: &Shared, bytes: usize) -> DriverResult<Self> {
+        let _relaxed = Relaxed::enter(reclaim)?;
         let address = reclaim.driver().host_alloc(bytes as u64)?;
         // SAFETY: the driver has just given these bytes to us alone.
         unsafe { address.write_bytes(0, bytes) };

@@ -10,6 +10,10 @@
 //! thread, once the work that may use it has ended. So a drop never
 //! synchronises, never fails and never breaks a capture, on whichever thread
 //! it happens.
+//!
+//! Calls that CUDA counts as potentially unsafe under capture (allocation,
+//! synchronisation, queries) are made in relaxed mode ([`Relaxed`]), so that
+//! they never break a capture which another thread has begun in global mode.
 
 mod event;
 mod graph;

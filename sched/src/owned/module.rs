@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Garbage, Shared};
+use super::{Garbage, Relaxed, Shared};
 use crate::driver::{DriverResult, FunctionHandle, ModuleHandle, ModuleImage, ParamSlot};
 
 /// A loaded module.
@@ -13,6 +13,7 @@ pub(crate) struct OwnedModule {
 
 impl OwnedModule {
     pub(crate) fn load(reclaim: &Shared, image: &ModuleImage) -> DriverResult<Self> {
+        let _relaxed = Relaxed::enter(reclaim)?;
         let handle = reclaim.driver().module_load(image)?;
         Ok(Self {
             reclaim: reclaim.clone(),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::{FunctionRef, Garbage, OwnedExec, OwnedGraph, Shared};
+use super::{FunctionRef, Garbage, OwnedExec, OwnedGraph, Relaxed, Shared};
 use crate::driver::{
     CaptureInfo, CaptureMode, DriverResult, LaunchShape, NodeHandle, StreamHandle,
 };
@@ -54,11 +54,13 @@ impl OwnedStream {
     }
 
     pub(crate) fn synchronize(&self) -> DriverResult<()> {
+        let _relaxed = Relaxed::enter(&self.reclaim)?;
         // SAFETY: the handle is live, for we own it or keep its owner.
         unsafe { self.reclaim.driver().stream_synchronize(self.handle) }
     }
 
     pub(crate) fn is_idle(&self) -> DriverResult<bool> {
+        let _relaxed = Relaxed::enter(&self.reclaim)?;
         // SAFETY: as above.
         unsafe { self.reclaim.driver().stream_query(self.handle) }
     }
