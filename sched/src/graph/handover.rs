@@ -51,15 +51,23 @@ pub fn in_turn<L: Clone, E>(
     launch: impl FnOnce() -> Result<L, E>,
 ) -> Result<L, E> {
     debug_assert!(turns.windows(2).all(|pair| pair[0].rank < pair[1].rank));
-    let mut locked: Vec<_> = turns.iter().map(|turn| turn.last.lock()).collect();
-    for last in &locked {
-        if let Some(last) = &**last {
-            after(last)?;
-        }
+    take(turns, &mut after, launch)
+}
+
+/// Takes the turns one inside the other, which needs no list of guards.
+fn take<L: Clone, E>(
+    turns: &[Arc<Turn<L>>],
+    after: &mut impl FnMut(&L) -> Result<(), E>,
+    launch: impl FnOnce() -> Result<L, E>,
+) -> Result<L, E> {
+    let Some((turn, rest)) = turns.split_first() else {
+        return launch();
+    };
+    let mut last = turn.last.lock();
+    if let Some(last) = &*last {
+        after(last)?;
     }
-    let launched = launch()?;
-    for last in &mut locked {
-        **last = Some(launched.clone());
-    }
+    let launched = take(rest, after, launch)?;
+    *last = Some(launched.clone());
     Ok(launched)
 }

@@ -29,6 +29,12 @@ impl Launch {
         })
     }
 
+    /// Whether this launch may stand for a later one on `stream`, too: nobody
+    /// has asked for its event, so it will be recorded after both.
+    pub(crate) fn stands_for(&self, stream: &Arc<OwnedStream>) -> bool {
+        Arc::ptr_eq(&self.stream, stream) && stream.is_ours() && self.event.lock().is_none()
+    }
+
     /// Records the event now, where that may not be put off.
     pub(crate) fn settle_in(&self, reclaim: &Shared) -> DriverResult<()> {
         if self.stream.is_ours() {
