@@ -1,0 +1,99 @@
+//! Kernel launches.
+
+use std::ffi::c_void;
+use std::panic::Location;
+
+use super::Stream;
+use crate::capture::args::{Args, Binder};
+use crate::capture::lane::Lane;
+use crate::capture::place::Touch;
+use crate::capture::record::What;
+use crate::device::LoadedKernel;
+use crate::driver::LaunchShape;
+use crate::error::{Error, Result};
+use crate::kernel::Kernel;
+
+impl<L: Lane> Stream<L> {
+    /// Records the launch of a kernel.
+    ///
+    /// # Errors
+    /// When an argument is of another capture or device, the driver refuses, or
+    /// the capture has ended or is broken.
+    #[track_caller]
+    pub fn launch<K: Kernel, A: Args<K, L>>(
+        &self,
+        kernel: &LoadedKernel<K>,
+        shape: impl Into<LaunchShape>,
+        args: A,
+    ) -> Result<()> {
+        self.launch_also(kernel, shape, args, &[])
+    }
+
+    /// Records the launch of a kernel that touches more memory than its
+    /// parameters point to: what it reaches through a table.
+    ///
+    /// # Errors
+    /// As [`launch`](Self::launch).
+    #[track_caller]
+    pub fn launch_also<K: Kernel, A: Args<K, L>>(
+        &self,
+        kernel: &LoadedKernel<K>,
+        shape: impl Into<LaunchShape>,
+        args: A,
+        also: &[Touch<'_, L>],
+    ) -> Result<()> {
+        let line = Location::caller();
+        let shape = shape.into();
+        let info = &kernel.info;
+        let mut guard = self.core.state.borrow_mut();
+        let state = &mut *guard;
+        self.open(state)?;
+        if !info.function.module().is_on(&self.core.device.reclaim) {
+            return Err(Error::OtherDevice {
+                what: format!("kernel `{}`", K::SYMBOL),
+                used_on: self.core.device.reclaim.driver().info().name.clone(),
+            });
+        }
+        let mark = state.recording.mark();
+        let mut binder = Binder {
+            core: &self.core,
+            base: state.recording.param_bytes.len(),
+            recording: &mut state.recording,
+            slots: &info.slots,
+            next: 0,
+        };
+        let bound = args
+            .bind(&mut binder)
+            .and_then(|()| self.touch_all(state, also));
+        if let Err(error) = bound {
+            state.recording.take_back(mark);
+            return Err(error);
+        }
+        let params = state.recording.params_since(mark);
+        let what = What::Kernel {
+            info: info.clone(),
+            shape,
+            params: params.clone(),
+            pointers: state.recording.pointers_since(mark),
+        };
+        self.emit(state, mark, what, line, |state| {
+            let base = state.recording.param_bytes[params.start as usize..].as_mut_ptr();
+            let mut pointers: Vec<*mut c_void> = info
+                .slots
+                .iter()
+                // SAFETY: `Binder` has written each slot of the declaration into
+                // this launch's part of the buffer, so the offset is inside it.
+                .map(|slot| unsafe { base.add(slot.offset as usize) }.cast())
+                .collect();
+            // SAFETY: `Module::kernel` has checked that the function takes these
+            // slots; the bytes are the recording's; and the memory the pointers
+            // among them point to is kept by the graph: persistent buffers and
+            // arena lease by `Keep`.
+            unsafe {
+                state.strands[self.id.index()]
+                    .stream
+                    .launch(&info.function, shape, &mut pointers)
+            }
+        })
+    }
+}
