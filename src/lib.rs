@@ -1,4 +1,18 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # Modules
+//!
+//! | | |
+//! | --- | --- |
+//! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds: everything of the scheduler stands at the root |
+//! | [`kernel!`], [`kernel`](mod@kernel) | declaring kernels with their access modes, and their CPU twins |
+//! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
+//! | [`driver`] | the driver trait with its backends: CUDA, the simulated device, and the wrappers that fail or lie |
+//! | [`verify`](mod@verify) | the verifier: rules, reports, fixes, certificates and their checker |
+//! | [`trace`](mod@trace) | the record of a capture, and its file format |
+//! | [`alloc`](mod@alloc) | scratch pools, arena and registry, for engines that only want those |
+//! | [`kernels`](mod@kernels) | kernels of a sparse-attention layer, and their compilation at run time |
+//! | [`doctor`] | what of CUDA is there, and where it was looked for |
 
 pub use streamweir_alloc as alloc;
 pub use streamweir_kernels as kernels;
