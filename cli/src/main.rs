@@ -1,2 +1,39 @@
-//! The streamweir command.
-fn main() {}
+//! The command `streamweir`: the demonstration, and what this machine offers.
+
+mod demo;
+mod device;
+mod doctor;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use exit::Failure;
+
+/// CUDA graphs captured from several streams: memory that cannot alias, joins
+/// that are written down, and a proof for each graph.
+#[derive(Debug, Parser)]
+#[command(name = "streamweir", version, about)]
+struct Command {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    Demo(demo::Options),
+    Doctor(doctor::Options),
+}
+
+fn main() -> ExitCode {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => return exit::usage(&error),
+    };
+    let done = match command.what {
+        What::Demo(options) => demo::run(&options),
+        What::Doctor(options) => doctor::run(&options),
+    };
+    done.unwrap_or_else(Failure::report)
+}

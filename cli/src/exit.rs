@@ -1,0 +1,76 @@
+//! How the command ends: 0 as it should be, 1 what was to be shown does not
+//! hold, 2 it could not be tried, 64 the command line is wrong (`EX_USAGE`).
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+const NOT_CLEAN: u8 = 1;
+const FAILED: u8 = 2;
+const USAGE: u8 = 64;
+
+/// Why the command does not end well.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    code: u8,
+}
+
+impl Failure {
+    /// It could not be tried.
+    pub(crate) fn new(what: impl fmt::Display) -> Self {
+        Self {
+            what: what.to_string(),
+            code: FAILED,
+        }
+    }
+
+    /// It was tried, and does not hold.
+    pub(crate) fn not_clean(what: impl fmt::Display) -> Self {
+        Self {
+            code: NOT_CLEAN,
+            ..Self::new(what)
+        }
+    }
+
+    /// Prints it, and gives the exit code.
+    pub(crate) fn report(self) -> ExitCode {
+        eprintln!("error: {self}");
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl<E: Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error)
+    }
+}
+
+/// Prints what clap says. Help and version that were asked for are no errors.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    if let Err(unprinted) = error.print() {
+        return Failure::from(unprinted).report();
+    }
+    if error.use_stderr() {
+        ExitCode::from(USAGE)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Writes the result to standard output. A reader that has seen enough, as
+/// `head` has, is no failure.
+pub(crate) fn print(text: impl fmt::Display) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
