@@ -1,6 +1,6 @@
 //! From a recording to a trace, and from the driver's graph to another.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
@@ -94,7 +94,7 @@ fn read_back(name: &str, graph: &ReadBack) -> Trace {
 
 fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], graph: &ReadBack) {
     let mut ids = HashMap::new();
-    let mut theirs = Vec::new();
+    let mut theirs = HashSet::new();
     for ((slot, &handle), kind) in matching.iter_mut().zip(&graph.nodes).zip(&graph.kinds) {
         let id = *slot.get_or_insert_with(|| {
             let title = match kind {
@@ -104,7 +104,7 @@ fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], gra
             let mut node = Node::new(kind.clone(), title);
             node.analysed = false;
             let id = declared.add_node(node);
-            theirs.push(id);
+            theirs.insert(id);
             id
         });
         ids.insert(handle, id);
@@ -180,7 +180,7 @@ impl<'a> Builder<'a> {
         for edge in &graph.edges {
             parents.entry(edge.to).or_default().push(edge.from);
         }
-        let mut taken: std::collections::HashSet<NodeHandle> = commands
+        let mut taken: HashSet<NodeHandle> = commands
             .iter()
             .filter(|c| !matches!(c.what, What::Foreign { .. }))
             .flat_map(|c| &self.recording.handles[usize_range(&c.handles)])
@@ -341,7 +341,7 @@ impl<'a> Builder<'a> {
         }
         let Some(graph) = self.graph else { return };
         // How a library orders its own nodes is known to the driver alone.
-        let foreign: std::collections::HashSet<_> = self.foreign.values().flatten().collect();
+        let foreign: HashSet<_> = self.foreign.values().flatten().collect();
         for edge in graph.edges.iter().filter(|edge| foreign.contains(&edge.to)) {
             if let (Some(&from), Some(&to)) =
                 (self.by_handle.get(&edge.from), self.by_handle.get(&edge.to))
