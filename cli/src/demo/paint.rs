@@ -20,11 +20,6 @@ impl Paint {
         Self(wanted && io::stdout().is_terminal())
     }
 
-    #[cfg(test)]
-    pub(super) const fn plain() -> Self {
-        Self(false)
-    }
-
     pub(super) fn bold<T: fmt::Display>(self, text: T) -> Painted<T> {
         self.with("1", text)
     }

@@ -18,18 +18,21 @@ pub(super) struct Story<'a> {
 impl fmt::Display for Story<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (report, paint) = (self.report, self.paint);
+        let device = match report.device.as_str() {
+            "sim" => "the simulated device",
+            device => device,
+        };
         writeln!(
             f,
             "{}",
             paint.bold(format_args!(
-                "Decode layers of DeepSeek-V4 ({}) on {}",
-                report.size, report.device
+                "Chained decode layers of DeepSeek-V4, size {}, on {device}",
+                report.size
             ))
         )?;
         writeln!(
             f,
-            "{} replays of each captured graph against an eager run on one stream, bit by bit; \
-             seed {}",
+            "{} replays of each graph, compared bit by bit with an eager run on one stream, seed {}",
             self.config.replays, self.config.seed
         )?;
         if let Some(why) = self.instead {

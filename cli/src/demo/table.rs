@@ -15,8 +15,8 @@ impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let paint = self.paint;
         let header = format!(
-            "  {:<15} {:>7}  {:<17} {:>12} {:>14} {:>9} {:>11}",
-            "arm", "streams", "scratch", "wrong", "top-k differs", "hazards", "µs / replay"
+            "  {:<14}  {:>7}  {:<17} {:>12}  {:>13}  {:>7}  {:>9}",
+            "arm", "streams", "scratch", "wrong", "top-k differs", "hazards", "µs/replay"
         );
         writeln!(f, "{}", paint.bold(&header))?;
         let rule = "─".repeat(header.chars().count() - 2);
@@ -34,7 +34,7 @@ impl Table<'_> {
         let (streams, scratch) = match result.arm {
             Arm::SharedOverlap | Arm::SharedRepaired(_) => (2, "one pool for both"),
             Arm::TaggedOverlap => (2, "a pool for each"),
-            Arm::Serial => (1, "its pool"),
+            Arm::Serial => (1, "one pool"),
         };
         let of_all = |count: u32| format!("{count} of {}", result.replays);
         let hazards = result.report.hazards_total;
@@ -44,7 +44,7 @@ impl Table<'_> {
         };
         writeln!(
             f,
-            "  {:<15} {streams:>7}  {scratch:<17} {:>12} {:>14} {:>9} {time:>11}",
+            "  {:<14}  {streams:>7}  {scratch:<17} {:>12}  {:>13}  {:>7}  {time:>9}",
             result.arm.name(),
             paint.judged(result.wrong == 0, of_all(result.wrong)),
             paint.judged(result.topk_differs == 0, of_all(result.topk_differs)),

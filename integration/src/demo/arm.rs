@@ -16,16 +16,13 @@ pub enum Arm {
     TaggedOverlap,
     /// One stream: the overlap is off.
     Serial,
-    /// As [`SharedOverlap`](Self::SharedOverlap), with what is wrong in it
-    /// repaired by hand.
+    /// As [`SharedOverlap`](Self::SharedOverlap), repaired by hand.
     SharedRepaired(Repair),
 }
 
-/// What an engine can do about a shared pool.
+/// What an engine can do that stays with one pool in host order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Repair {
-    /// Nothing.
-    None,
     /// Keep what the side stream uses until it has been joined.
     HoldToJoin,
     /// Join the side stream before memory is taken again, which gives the
@@ -37,7 +34,7 @@ pub enum Repair {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) overlap: bool,
-    pub(super) repair: Repair,
+    pub(super) repair: Option<Repair>,
 }
 
 impl Arm {
@@ -47,7 +44,7 @@ impl Arm {
     /// The name in tables and in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::SharedOverlap | Self::SharedRepaired(Repair::None) => "shared-overlap",
+            Self::SharedOverlap => "shared-overlap",
             Self::TaggedOverlap => "tagged-overlap",
             Self::Serial => "serial",
             Self::SharedRepaired(Repair::HoldToJoin) => "shared-held-to-join",
@@ -57,8 +54,8 @@ impl Arm {
 
     pub(super) fn plan(self) -> Plan {
         let repair = match self {
-            Self::SharedRepaired(repair) => repair,
-            Self::SharedOverlap | Self::TaggedOverlap | Self::Serial => Repair::None,
+            Self::SharedRepaired(repair) => Some(repair),
+            Self::SharedOverlap | Self::TaggedOverlap | Self::Serial => None,
         };
         Plan {
             overlap: self != Self::Serial,

@@ -11,10 +11,13 @@
 //! part: the logits are dropped while the indexer still computes them, and the
 //! queries are the next that main asks memory for.
 
+use std::any::Any;
+
 use half::bf16;
 use streamweir_kernels::dsv4::{
     gather_attention, index_key_store, index_weights, indexer_logits, mix, query_projection, top_k,
 };
+use streamweir_sched::kernel::Element;
 use streamweir_sched::{Capture, Scratch, Stream};
 
 use super::arm::{Plan, Repair};
@@ -51,8 +54,9 @@ impl Model {
             .fork_if(plan.overlap, main, "indexer")?
             .scope(&format!("layer {number}/indexer"));
         let main = &main.scope(&format!("layer {number}"));
-        let index = self.index(&indexer, layer, x, plan)?;
-        let indexer = if plan.repair == Repair::JoinFirst {
+        let mut finished = Finished::new(plan);
+        let indices = self.index(&indexer, layer, x, &mut finished)?;
+        let indexer = if plan.repair == Some(Repair::JoinFirst) {
             capture.join(main, indexer)?;
             None
         } else {
@@ -76,8 +80,7 @@ impl Model {
         if let Some(indexer) = indexer {
             capture.join(main, indexer)?;
         }
-        let Index { indices, held } = index;
-        drop(held);
+        drop(finished);
         self.attend(main, layer, x, queries, &indices)
     }
 
@@ -87,8 +90,8 @@ impl Model {
         indexer: &Stream,
         layer: &LayerState,
         x: &Scratch<bf16>,
-        plan: Plan,
-    ) -> Result<Index, Error> {
+        finished: &mut Finished,
+    ) -> Result<Scratch<i32>, Error> {
         let dims = &self.dims;
         let (tokens, heads) = (dims.tokens, dims.index_heads);
         indexer.launch(
@@ -158,6 +161,8 @@ impl Model {
                 dims.entries,
             ),
         )?;
+        finished.with(queries);
+        finished.with(weights);
         let indices = indexer.scratch::<i32>("indices", dims.selected())?;
         indexer.launch(
             &self.kernels.top_k,
@@ -180,10 +185,8 @@ impl Model {
                 dims.top_k,
             ),
         )?;
-        Ok(Index {
-            indices,
-            held: (plan.repair == Repair::HoldToJoin).then_some((queries, weights, logits)),
-        })
+        finished.with(logits);
+        Ok(indices)
     }
 
     /// Attention over the selected entries, and the step to the next layer.
@@ -225,9 +228,24 @@ impl Model {
     }
 }
 
-/// What the indexer hands to main.
-struct Index {
-    indices: Scratch<i32>,
-    /// Temporaries that live on to the join, in a repaired layer.
-    held: Option<(Scratch<bf16>, Scratch<f32>, Scratch<f32>)>,
+/// The temporaries of the indexer whose last user has been launched.
+struct Finished {
+    /// Where a repaired layer keeps them until the join.
+    held: Option<Vec<Box<dyn Any>>>,
+}
+
+impl Finished {
+    fn new(plan: Plan) -> Self {
+        Self {
+            held: (plan.repair == Some(Repair::HoldToJoin)).then(Vec::new),
+        }
+    }
+
+    /// The host is done with a buffer, and drops it.
+    fn with<T: Element>(&mut self, buffer: Scratch<T>) {
+        match &mut self.held {
+            Some(held) => held.push(Box::new(buffer)),
+            None => drop(buffer),
+        }
+    }
 }
