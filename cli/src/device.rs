@@ -14,10 +14,10 @@ pub(crate) enum Choice {
     Cuda(u32),
 }
 
-/// A device, and why it is not the one that `auto` would rather have.
+/// A device, and whether it stands in for a CUDA device that is not there.
 pub(crate) struct Opened {
     pub(crate) device: Device,
-    pub(crate) instead: Option<String>,
+    pub(crate) no_cuda: bool,
 }
 
 impl FromStr for Choice {
@@ -41,14 +41,14 @@ impl FromStr for Choice {
 impl Choice {
     /// Opens the device.
     pub(crate) fn open(self, seed: u64) -> Result<Opened, Failure> {
-        let opened = |device, instead| Opened { device, instead };
+        let opened = |device, no_cuda| Opened { device, no_cuda };
         match self {
-            Self::Sim => Ok(opened(Device::sim(seed), None)),
+            Self::Sim => Ok(opened(Device::sim(seed), false)),
             Self::Auto => Ok(match cuda(0) {
-                Ok(device) => opened(device, None),
-                Err(failure) => opened(Device::sim(seed), Some(failure.to_string())),
+                Ok(device) => opened(device, false),
+                Err(_) => opened(Device::sim(seed), true),
             }),
-            Self::Cuda(ordinal) => Ok(opened(cuda(ordinal)?, None)),
+            Self::Cuda(ordinal) => Ok(opened(cuda(ordinal)?, false)),
         }
     }
 }

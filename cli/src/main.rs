@@ -14,7 +14,7 @@ use exit::Failure;
 /// CUDA graphs captured from several streams: memory that cannot alias, joins
 /// that are written down, and a proof for each graph.
 #[derive(Debug, Parser)]
-#[command(name = "streamweir", version, about)]
+#[command(name = "streamweir", version)]
 struct Command {
     #[command(subcommand)]
     what: What,

@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     size: Option<Size>,
 
-    /// Replays of each arm [default: 200; flash on sim, which takes seconds each: 2]
+    /// Replays of each arm [default: 200; 1 for flash on sim, where it takes seconds]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     replays: Option<u32>,
 
@@ -53,7 +53,7 @@ enum Size {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let Opened { device, instead } = options.device.open(options.seed)?;
+    let Opened { device, no_cuda } = options.device.open(options.seed)?;
     let on_sim = device.info().backend == "sim";
     let size = match options.size {
         Some(Size::Tiny) => demo::Size::Tiny,
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         None => demo::Size::Flash,
     };
     let replays = match size {
-        demo::Size::Flash if on_sim => 2,
+        demo::Size::Flash if on_sim => 1,
         demo::Size::Tiny | demo::Size::Flash => 200,
     };
     let config = Config {
@@ -79,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         exit::print(story::Story {
             report: &report,
             config: &config,
-            instead: instead.as_deref(),
+            no_cuda,
             paint: Paint::for_stdout(),
         })?;
     }

@@ -10,8 +10,8 @@ use super::table::Table;
 pub(super) struct Story<'a> {
     pub(super) report: &'a DemoReport,
     pub(super) config: &'a Config,
-    /// Why the device is not a CUDA device.
-    pub(super) instead: Option<&'a str>,
+    /// Whether a CUDA device would have been taken, had there been one.
+    pub(super) no_cuda: bool,
     pub(super) paint: Paint,
 }
 
@@ -32,11 +32,12 @@ impl fmt::Display for Story<'_> {
         )?;
         writeln!(
             f,
-            "{} replays of each graph, compared bit by bit with an eager run on one stream, seed {}",
-            self.config.replays, self.config.seed
+            "Replays of each graph are compared bit by bit with an eager run on one stream; seed {}",
+            self.config.seed
         )?;
-        if let Some(why) = self.instead {
-            writeln!(f, "{}", paint.faint(format_args!("not on CUDA: {why}")))?;
+        if self.no_cuda {
+            let note = "No CUDA device could be opened; `streamweir doctor` says why";
+            writeln!(f, "{}", paint.faint(note))?;
         }
         writeln!(f)?;
         let arms = &report.arms;
@@ -61,8 +62,10 @@ impl Story<'_> {
             "The verifier on {}, the first of {}:\n",
             shared.arm, shared.report.hazards_total
         )?;
-        writeln!(f, "{hazard}")?;
-        writeln!(f, "{}\n", wrap(SHARED))
+        for line in hazard.to_string().lines() {
+            writeln!(f, "{}", wrap(line))?;
+        }
+        writeln!(f, "\n{}\n", wrap(SHARED))
     }
 }
 
@@ -74,18 +77,44 @@ const TAGGED: &str = "tagged-overlap runs the same code with the same drops. Eac
     scratch from a pool of its own, the capture was refused unless proven free of hazards, and the \
     overlap stays.";
 
-/// Breaks a paragraph into lines of at most 96 characters.
-fn wrap(text: &str) -> String {
-    let mut lines = String::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        if length > 0 {
-            let fits = length + 1 + word.len() <= 96;
-            lines.push(if fits { ' ' } else { '\n' });
-            length = if fits { length + 1 } else { 0 };
+/// Breaks a line that has more than 96 characters. What follows the first of
+/// them stands under its text when the line is indented.
+fn wrap(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    let hanging = if indent > 0 { indent + 4 } else { 0 };
+    let mut wrapped = " ".repeat(indent);
+    let (mut length, mut first) = (indent, true);
+    for word in line.split_whitespace() {
+        let word_length = word.chars().count();
+        if first {
+            first = false;
+        } else if length + 1 + word_length <= 96 {
+            wrapped.push(' ');
+            length += 1;
+        } else {
+            wrapped.push('\n');
+            wrapped.push_str(&" ".repeat(hanging));
+            length = hanging;
         }
-        lines.push_str(word);
-        length += word.len();
+        wrapped.push_str(word);
+        length += word_length;
     }
-    lines
+    wrapped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        assert_eq!(wrap("  short line"), "  short line");
+        let long = format!("   = help: {}", "word ".repeat(40));
+        let lines: Vec<String> = wrap(&long).lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.len() <= 96), "{lines:?}");
+        assert!(lines[0].starts_with("   = help: word"));
+        assert!(lines[1].starts_with("       word"));
+        assert!(!wrap(TAGGED).contains("\n "));
+    }
 }
