@@ -3,6 +3,8 @@
 //! A [`Device`] is a cheap handle. What it gives out keeps what it needs alive
 //! by itself; the device may be dropped first.
 
+#[cfg(feature = "cuda")]
+mod adopt;
 mod code;
 mod persistent;
 mod pinned;

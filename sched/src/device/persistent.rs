@@ -11,7 +11,7 @@ use streamweir_trace::ByteRange;
 use super::{Device, DeviceInner};
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
-use crate::owned::{self, DeviceMemory, Shared};
+use crate::owned::{self, DeviceMemory, Fence, Garbage, Shared};
 
 /// A persistent buffer of `T`: registered once, kept alive by each graph that
 /// touches it.
@@ -38,9 +38,9 @@ impl<T: Element> Persistent<T> {
         // A zero-byte buffer has an address of its own, too.
         let memory = DeviceMemory::new(&device.inner.reclaim, bytes.max(256))
             .during(|| format!("allocating {bytes} bytes for persistent buffer \"{name}\""))?;
-        let range = ByteRange::new(memory.range().start, memory.range().start + bytes);
-        zero(device, name, range)?;
         let whole = memory.range();
+        let range = ByteRange::new(whole.start, whole.start + bytes);
+        let memory = zeroed(device, name, memory, bytes)?;
         let entry = device
             .inner
             .registry
@@ -84,7 +84,7 @@ impl<T: Element> Persistent<T> {
         Ok(Self::of(device, range, name, entry, len))
     }
 
-    fn of(
+    pub(super) fn of(
         device: &Device,
         range: ByteRange,
         name: &str,
@@ -216,16 +216,26 @@ pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
         })
 }
 
-fn zero(device: &Device, name: &str, range: ByteRange) -> Result<()> {
-    if range.is_empty() {
-        return Ok(());
+/// Fills the first `bytes` of new memory with zeros, and waits.
+fn zeroed(device: &Device, name: &str, memory: DeviceMemory, bytes: u64) -> Result<DeviceMemory> {
+    if bytes == 0 {
+        return Ok(memory);
     }
     let stream = device.inner.take_stream(0)?;
     // SAFETY: the memory is new: live, used by nobody, and the fill has ended
-    // before anybody gets to know it.
-    unsafe { stream.fill(range.start, 0, range.len()) }
-        .and_then(|()| stream.synchronize())
-        .during(|| format!("zeroing persistent buffer \"{name}\""))?;
-    device.inner.give_stream(0, stream);
-    Ok(())
+    // before anybody gets to know it, or the memory waits below until it has.
+    let filled =
+        unsafe { stream.fill(memory.range().start, 0, bytes) }.and_then(|()| stream.synchronize());
+    match filled {
+        Ok(()) => {
+            device.inner.give_stream(0, stream);
+            Ok(memory)
+        }
+        Err(error) => {
+            let fences = vec![Fence::Stream(Arc::new(stream))];
+            let memory = Garbage::Keep(Box::new(memory));
+            device.inner.reclaim.retire(fences, memory);
+            Err(error).during(|| format!("zeroing persistent buffer \"{name}\""))
+        }
+    }
 }

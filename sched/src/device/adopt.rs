@@ -1,0 +1,87 @@
+//! Taking over what an engine already has: its context, streams and memory.
+//!
+//! Adoption copies nothing and takes nothing away. What is adopted stays the
+//! engine's; streamweir holds it alive as long as it may be in use.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, sys};
+
+use super::{Device, DeviceStream, Persistent};
+use crate::driver::cuda::CudaDriver;
+use crate::error::{Error, Result};
+use crate::kernel::Element;
+
+impl Device {
+    /// A device in an engine's context, which `keep` holds alive.
+    ///
+    /// # Errors
+    /// When the context is null, or the driver is too old.
+    ///
+    /// # Safety
+    /// `context` is a live CUDA context, and stays so while `keep` lives.
+    pub unsafe fn from_context(
+        context: sys::CUcontext,
+        keep: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self> {
+        // SAFETY: the caller's promise.
+        let driver = unsafe { CudaDriver::from_context(context, keep) }?;
+        Ok(Self::with_driver(driver))
+    }
+
+    /// A device in the context of a cudarc device.
+    ///
+    /// # Errors
+    /// When the driver is too old.
+    pub fn from_cudarc(context: &Arc<CudaContext>) -> Result<Self> {
+        Ok(Self::with_driver(CudaDriver::from_cudarc(context)?))
+    }
+
+    fn cuda_driver(&self, what: &str) -> Result<&CudaDriver> {
+        self.driver()
+            .as_any()
+            .downcast_ref()
+            .ok_or_else(|| Error::OtherDevice {
+                what: what.to_owned(),
+                used_on: self.info().name.clone(),
+            })
+    }
+}
+
+impl DeviceStream {
+    /// A cudarc stream, held alive from here on.
+    ///
+    /// # Errors
+    /// For either default stream, which cannot be captured, and for a stream of
+    /// another context.
+    pub fn from_cudarc(device: &Device, name: &str, stream: &Arc<CudaStream>) -> Result<Self> {
+        let driver = device.cuda_driver("a CUDA stream")?;
+        let handle = driver.adopt_stream(stream)?;
+        // SAFETY: cudarc destroys the stream when the last clone of the `Arc`
+        // goes, and one is kept.
+        unsafe { Self::from_raw(device, name, handle, stream.clone()) }
+    }
+}
+
+impl<T: Element> Persistent<T> {
+    /// A cudarc slice as a persistent buffer, without a copy: the buffer and
+    /// each graph that touches it hold the slice alive.
+    ///
+    /// Waits for what cudarc has enqueued on the slice. After that cudarc does
+    /// not see replays: order its own work on the slice by running both on one
+    /// stream, or by an event between them.
+    ///
+    /// # Errors
+    /// For a slice of another context, one whose stream is being captured, one
+    /// that is registered already, and inside a capture.
+    pub fn from_cudarc(device: &Device, name: &str, slice: &Arc<CudaSlice<T>>) -> Result<Self> {
+        device.inner.outside("Persistent::from_cudarc")?;
+        let adopted = device.cuda_driver("a CUDA slice")?.adopt_slice(slice)?;
+        let entry = device
+            .inner
+            .registry
+            .register(adopted.range, name, adopted.keep)?;
+        Ok(Self::of(device, adopted.range, name, entry, slice.len()))
+    }
+}
