@@ -71,6 +71,8 @@ pub(super) struct State {
     pub(super) broken: Option<String>,
     pub(super) ended: bool,
     by_name: HashMap<Name, StreamId>,
+    /// The streams' names, for errors of handles that outlive their streams.
+    names: Vec<Name>,
     /// Carries every fork and join: a wait looks at what was recorded last, so
     /// one event does for all.
     event: OwnedEvent,
@@ -111,6 +113,7 @@ impl Core {
             state: RefCell::new(State {
                 recording: Recording::default(),
                 by_name: HashMap::from([(name.clone(), id)]),
+                names: vec![name.clone()],
                 strands: vec![Strand {
                     name,
                     stream: origin,
@@ -210,6 +213,7 @@ impl Core {
         let id = self.session.pools.add_stream(name, name)?;
         let name: Name = name.into();
         state.by_name.insert(name.clone(), id);
+        state.names.push(name.clone());
         state.strands.push(Strand {
             name,
             stream,
@@ -293,7 +297,7 @@ impl Core {
 
 impl State {
     pub(super) fn name(&self, stream: StreamId) -> &Name {
-        &self.strands[stream.index()].name
+        &self.names[stream.index()]
     }
 
     pub(super) fn break_with(&mut self, error: &Error) {

@@ -43,11 +43,10 @@ impl OwnedEvent {
         unsafe { self.reclaim.driver().event_synchronize(self.handle) }
     }
 
-    /// Whether what was recorded has ended. A broken device never gets there,
-    /// and answers yes, since nothing runs on it any more.
-    pub(super) fn has_passed(&self) -> bool {
+    /// Whether what was recorded has ended.
+    pub(super) fn has_passed(&self) -> DriverResult<bool> {
         // SAFETY: as above.
-        unsafe { self.reclaim.driver().event_query(self.handle) }.unwrap_or(true)
+        unsafe { self.reclaim.driver().event_query(self.handle) }
     }
 
     pub(crate) fn elapsed_ms(&self, end: &Self) -> DriverResult<f32> {

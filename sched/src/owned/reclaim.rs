@@ -40,13 +40,14 @@ pub(crate) enum Fence {
 }
 
 impl Fence {
-    /// Whether it has ended. On a broken device nothing runs any more, so an
-    /// error is a yes.
+    /// Whether it is known to have ended. A question that fails is no answer:
+    /// the item waits for the next one, or for the end of the device.
     fn has_passed(&self) -> bool {
         match self {
             Self::Event(event) => event.has_passed(),
-            Self::Stream(stream) => stream.is_idle().unwrap_or(true),
+            Self::Stream(stream) => stream.is_idle(),
         }
+        .unwrap_or(false)
     }
 
     fn wait(&self) -> Result<(), DriverError> {
