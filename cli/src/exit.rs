@@ -11,7 +11,7 @@ const FAILED: u8 = 2;
 const USAGE: u8 = 64;
 
 /// Why the command does not end well.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     what: String,
     code: u8,

@@ -102,3 +102,30 @@ fn verdict(report: &DemoReport) -> Result<ExitCode, Failure> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use streamweir::Device;
+
+    use super::*;
+
+    #[test]
+    fn a_wrong_tagged_arm_is_a_failure() {
+        let config = Config {
+            size: demo::Size::Tiny,
+            replays: 1,
+            seed: 0,
+        };
+        let arms = [Arm::SharedOverlap];
+        let mut report = demo::run_arms(&Device::sim(0), &config, &arms, |_| {}).unwrap();
+        assert!(verdict(&report).is_err(), "no tagged arm");
+        report.arms[0].arm = Arm::TaggedOverlap;
+        let failure = verdict(&report).unwrap_err();
+        assert_eq!(failure, Failure::not_clean(&failure));
+        report.arms[0].wrong = 0;
+        report.arms[0].topk_differs = 0;
+        assert!(verdict(&report).is_err(), "hazards alone");
+        report.arms[0].report.hazards_total = 0;
+        assert!(verdict(&report).is_ok());
+    }
+}
