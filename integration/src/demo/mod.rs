@@ -1,7 +1,7 @@
 //! The story in three arms: one layer code, three ways to give it memory.
 //!
 //! A few chained C4 layers of DeepSeek-V4 are captured into a graph, the
-//! indexer on a side stream ([`layer`]). Each [`Arm`] captures the same code
+//! indexer on a side stream (`layer.rs`). Each [`Arm`] captures the same code
 //! with the same drop points, and its replays are compared bit by bit with an
 //! eager run on one stream:
 //!
