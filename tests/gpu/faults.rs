@@ -1,0 +1,100 @@
+//! Faults injected into the calls of a real driver (invariant 8).
+
+use streamweir::Device;
+use streamweir::cudarc::driver::result::mem_get_info;
+use streamweir::driver::cuda::CudaDriver;
+use streamweir::driver::fault::FaultDriver;
+use streamweir::driver::{ErrorClass, ModuleImage};
+
+use super::isolated::in_own_process;
+use super::program::Program;
+use super::{Outcome, Test, ensure};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("every_eighth_call_fails_once", every_eighth_call),
+    ("ending_the_capture_fails", |_, _| {
+        in_own_process("capture_end")
+    }),
+    ("instantiating_fails", |_, _| {
+        in_own_process("graph_instantiate")
+    }),
+];
+
+/// The calls of the program are counted first, in a process of their own too.
+fn every_eighth_call(_: &Device, _: &ModuleImage) -> Outcome {
+    in_own_process("all")
+}
+
+pub(crate) fn child(what: &str) -> Outcome {
+    match what {
+        "all" => {
+            let (device, faults, image) = open()?;
+            faults.fail_call(u64::MAX, ErrorClass::OutOfMemory);
+            ensure(Program::run(&device, &image)?, || {
+                "wrong without a fault".into()
+            })?;
+            let calls = faults.calls();
+            drop(device);
+            for call in (0..calls).step_by(8) {
+                in_own_process(&format!("{call}"))?;
+            }
+            println!("{calls} calls");
+            Ok(())
+        }
+        name => match name.parse() {
+            Ok(call) => fail_at(call),
+            Err(_) => {
+                let (device, faults, image) = open()?;
+                faults.fail_call(u64::MAX, ErrorClass::OutOfMemory);
+                ensure(Program::run(&device, &image)?, || {
+                    "wrong without a fault".into()
+                })?;
+                let call = faults.trace().iter().position(|call| *call == name);
+                let call = call.ok_or_else(|| format!("the program never calls {name}"))?;
+                fail_at(call as u64)
+            }
+        },
+    }
+}
+
+/// Fails one call of the program, then runs it again on the same device.
+fn fail_at(call: u64) -> Outcome {
+    let (device, faults, image) = open()?;
+    // Once before, so that what the driver sets up for good is set up.
+    ensure(Program::run(&device, &image)?, || {
+        "wrong before the fault".into()
+    })?;
+    let (free, _) = mem_get_info()?;
+
+    faults.fail_call(call, ErrorClass::OutOfMemory);
+    let outcome = Program::run(&device, &image);
+    let failed = faults.failed();
+    faults.disarm();
+    device.synchronize()?;
+    let told = !device.release_failures().is_empty();
+    // A fault may be survived (a release made again), but not passed over: it
+    // is returned, told by the device, or in a call that leaves a way out.
+    ensure(
+        outcome.is_err() || told || failed.is_none() || outcome.is_ok_and(|right| right),
+        || format!("call {call} ({failed:?}) failed and the result is wrong"),
+    )?;
+
+    ensure(Program::run(&device, &image)?, || {
+        format!("wrong after call {call} ({failed:?}) had failed")
+    })?;
+    device.synchronize()?;
+    let (now, _) = mem_get_info()?;
+    ensure(now >= free, || {
+        format!(
+            "{} bytes of device memory are gone after call {call} ({failed:?})",
+            free - now
+        )
+    })
+}
+
+fn open() -> Result<(Device, std::sync::Arc<FaultDriver>, ModuleImage), libtest_mimic::Failed> {
+    let faults = FaultDriver::new(CudaDriver::open(0)?);
+    let device = Device::with_driver(faults.clone());
+    let image = streamweir::kernels::dsv4::image(device.info())?;
+    Ok((device, faults, image))
+}
