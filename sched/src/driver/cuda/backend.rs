@@ -105,14 +105,19 @@ unsafe impl Driver for CudaDriver {
         let _current = self.context.enter()?;
         // CUDA returns from a copy out of pageable memory once the bytes are
         // staged; they may still be on their way when a stream that does not
-        // wait for the legacy one reads them.
+        // wait for the legacy one reads them. The copy is allowed under capture
+        // and the wait for it is not, though it touches no capturing stream.
+        let former = capture::exchange_mode(self.library, CaptureMode::Relaxed)?;
         // SAFETY: by the caller; the slice is readable.
-        unsafe {
+        let copied = unsafe {
             self.library
                 .cuMemcpyHtoD(to, from.as_ptr().cast(), from.len())
                 .and_then(|()| self.library.cuStreamSynchronize(LEGACY_STREAM))
-        }
-        .map_err(|error| error.with(format!("{} bytes to {to:#x}", from.len())))
+        };
+        let restored = capture::exchange_mode(self.library, former);
+        copied
+            .and(restored.map(drop))
+            .map_err(|error| error.with(format!("{} bytes to {to:#x}", from.len())))
     }
 
     unsafe fn copy_to_host(&self, to: &mut [u8], from: u64) -> DriverResult<()> {
