@@ -5,7 +5,7 @@ use std::sync::Arc;
 use streamweir::driver::sim::{LiveObjects, SimDriver};
 use streamweir::driver::{DriverError, ModuleImage};
 use streamweir::kernel::{In, InOut, Out, twin};
-use streamweir::{Device, Error, LoadedKernel, Module, kernel};
+use streamweir::{ArenaConfig, Device, Error, LoadedKernel, Module, kernel};
 
 kernel! {
     /// `output[i] = input[i] + more`, one element a block.
@@ -20,6 +20,13 @@ kernel! {
 pub(crate) const N: u32 = 4;
 pub(crate) const LEN: usize = N as usize;
 pub(crate) const GRID: (u32, u32) = (N, 1);
+
+/// An arena that grows in small steps, so that what it reserves is what is
+/// used.
+pub(crate) const SMALL: ArenaConfig = ArenaConfig {
+    segment_bytes: 4096,
+    span_bytes: 256,
+};
 
 pub(crate) fn image() -> ModuleImage {
     ModuleImage::Sim(vec![

@@ -6,9 +6,9 @@
 use streamweir::driver::ErrorClass;
 use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::SimDriver;
-use streamweir::{ArenaConfig, Capture, CaptureOptions, Device, Error, reads, writes};
+use streamweir::{Capture, CaptureOptions, Device, Error, reads, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, foreign, live};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, foreign, live};
 
 /// What the program leaves in `y`, and in `z`.
 const Y: [u32; 4] = [2 + 13 + 7, 4 + 13 + 7, 6 + 13 + 7, 8 + 13 + 7];
@@ -71,7 +71,7 @@ fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
         main.record_external(&done)
     };
 
-    let group = device.replay_group("buckets", ArenaConfig::default());
+    let group = device.replay_group("buckets", SMALL);
     let options = |name: &str| CaptureOptions::new(name).group(&group);
     let (small, ()) = device.capture(options("small"), record)?;
     let (large, ()) = device.capture(options("large"), record)?;
@@ -81,7 +81,7 @@ fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
     large.replay(&two)?;
     small.replay(&one)?;
     group.synchronize()?;
-    device.eager("eager", record)?;
+    device.eager(CaptureOptions::new("eager").arena(SMALL), record)?;
     done.synchronize()?;
     large.replay(&two)?;
     drop(large);

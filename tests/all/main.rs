@@ -1,8 +1,16 @@
 //! Integration tests of the facade, on the simulated device.
 
+mod attach;
 mod capture;
 mod common;
 mod faults;
+mod foreign;
+mod groups;
+mod handles;
+mod hazards;
 mod inside;
+mod lifetimes;
+mod lying;
 mod misuse;
+mod overlap;
 mod readme;

@@ -101,9 +101,10 @@ impl Attached {
         core.tie(graph, keep)?;
         core.state.borrow_mut().inside = None;
         core.release_strands();
+        let (report, trace) = judged?;
         Ok(Detached {
-            trace: traces.declared,
-            report: judged?,
+            trace,
+            report,
             pools,
         })
     }

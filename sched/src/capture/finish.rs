@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use streamweir_alloc::BlockRecord;
-use streamweir_verify::{Report, Verdict, verify_driver};
+use streamweir_trace::Trace;
+use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify_driver};
 
 use super::record::What;
 use super::session::{Core, Mode, State};
@@ -29,7 +30,7 @@ impl Capture {
         let graph = core.end_capture()?;
         let read = core.read_back(graph.view())?;
         let traces = core.traces(&read, true);
-        let report = core.judge(&traces)?;
+        let (report, trace) = core.judge(&traces)?;
         let exec = graph
             .instantiate()
             .during(|| format!("instantiating graph \"{}\"", core.session.name))?;
@@ -46,7 +47,7 @@ impl Capture {
             core.session.name.clone(),
             core.device.clone(),
             parts,
-            traces.declared,
+            trace,
             report,
             pools,
         ))
@@ -125,21 +126,27 @@ impl Core {
         )
     }
 
-    /// The verifier's word.
-    pub(super) fn judge(&self, traces: &Traces) -> Result<Report> {
-        let report = verify_driver(&traces.declared, &traces.read_back, &traces.matching).map_err(
-            |source| Error::Unverifiable {
-                capture: self.name(),
-                source,
-            },
-        )?;
+    /// The verifier's word, and the trace that it is about: what was recorded,
+    /// in the order that the driver has.
+    pub(super) fn judge(&self, traces: &Traces) -> Result<(Report, Trace)> {
+        let Traces {
+            declared,
+            read_back,
+            matching,
+        } = traces;
+        let unverifiable = |source: VerifyError| Error::Unverifiable {
+            capture: self.name(),
+            source,
+        };
+        let report = verify_driver(declared, read_back, matching).map_err(unverifiable)?;
         if report.verdict == Verdict::Hazard && self.verify == Verify::Refuse {
             return Err(Error::Refused {
                 capture: self.name(),
                 report: Box::new(report),
             });
         }
-        Ok(report)
+        let trace = driver_trace(declared, read_back, matching).map_err(unverifiable)?;
+        Ok((report, trace))
     }
 
     /// Ends the pools well, and collects all that the graph refers to.

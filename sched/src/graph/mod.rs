@@ -140,7 +140,8 @@ impl Graph {
         self.report.certificate.as_ref()
     }
 
-    /// The record of the capture.
+    /// The record of the capture, in the order that the driver's graph has:
+    /// what the [certificate](Self::certificate) is about.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }

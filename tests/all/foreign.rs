@@ -1,0 +1,163 @@
+//! Foreign calls: nodes that a library enqueues are its own in the trace, and
+//! what it touches is declared.
+
+use std::sync::Arc;
+
+use streamweir::verify::{Rule, Verdict};
+use streamweir::{Device, Error, reads, updates, writes};
+
+use crate::common::{GRID, Kernels, LEN, N, foreign};
+
+#[test]
+fn nodes_of_a_foreign_call_are_attributed() {
+    let device = Device::sim(1);
+    let kernels = Kernels::load(&device).unwrap();
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    let kept = Arc::new(());
+    let driver = device.driver().clone();
+    let (graph, addresses) = device
+        .capture::<_, Error>("decode", |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            assert_eq!(main.address_of(&a), a.range().start);
+            // SAFETY: the call fills the two buffers it declares.
+            let addresses = unsafe {
+                main.scope("layer 0").foreign::<_, Error>(
+                    "gemm",
+                    &[writes(&a), writes(&y)],
+                    Some(kept.clone()),
+                    |raw, addresses| {
+                        driver
+                            .fill_async(raw, addresses[0], 1, 16)
+                            .map_err(foreign)?;
+                        driver
+                            .fill_async(raw, addresses[1], 0, 16)
+                            .map_err(foreign)?;
+                        Ok(addresses.to_vec())
+                    },
+                )?
+            };
+            assert_eq!(addresses, [a.range().start, y.range().start]);
+            main.launch(&kernels.sum, GRID, (&a, &a, &y, N))?;
+            Ok(addresses)
+        })
+        .unwrap();
+    assert_eq!(addresses.len(), 2);
+    let trace = graph.trace();
+    assert_eq!(trace.nodes.len(), 3);
+    for node in &trace.nodes[..2] {
+        assert!(node.name.contains("gemm"), "{}", node.name);
+        assert_eq!(
+            node.launch.as_ref().map(|l| l.file.ends_with("foreign.rs")),
+            Some(true)
+        );
+    }
+    assert_eq!(graph.report().verdict, Verdict::Safe, "{}", graph.report());
+    assert_eq!(Arc::strong_count(&kept), 2, "the graph keeps it");
+    let stream = device.stream("replay").unwrap();
+    graph.replay(&stream).unwrap();
+    assert_eq!(y.download().unwrap(), [0x0202_0202; LEN]);
+    drop(graph);
+    device.synchronize().unwrap();
+    assert_eq!(Arc::strong_count(&kept), 1);
+}
+
+#[test]
+fn what_a_foreign_call_touches_is_checked() {
+    let device = Device::sim(1);
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    let driver = device.driver().clone();
+    let error = device
+        .capture::<_, Error>("decode", |cap| {
+            let main = cap.origin();
+            let side = cap.fork(&main, "side")?;
+            side.fill(&y, 1)?;
+            // SAFETY: the call fills the buffer it declares.
+            unsafe {
+                main.foreign::<_, Error>("library", &[updates(&y)], None, |raw, addresses| {
+                    driver.fill_async(raw, addresses[0], 2, 16).map_err(foreign)
+                })?;
+            }
+            cap.join(&main, side).map(drop)
+        })
+        .unwrap_err();
+    let report = error.report().expect("the capture is refused");
+    assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
+    assert!(report.to_string().contains("library"), "{report}");
+}
+
+#[test]
+fn a_call_that_enqueues_nothing_leaves_nothing() {
+    let device = Device::sim(1);
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    let (graph, ()) = device
+        .capture::<_, Error>("decode", |cap| {
+            let main = cap.origin();
+            // SAFETY: the call does nothing.
+            unsafe { main.foreign::<_, Error>("idle", &[reads(&y)], None, |_, _| Ok(()))? };
+            main.fill(&y, 0)
+        })
+        .unwrap();
+    assert_eq!(graph.trace().nodes.len(), 1);
+    assert_eq!(graph.trace().accesses.len(), 1);
+}
+
+#[test]
+fn a_foreign_call_that_fails_breaks_the_capture() {
+    let device = Device::sim(1);
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    #[derive(Debug)]
+    enum Engine {
+        Weir(Error),
+        Library,
+    }
+    impl From<Error> for Engine {
+        fn from(error: Error) -> Self {
+            Self::Weir(error)
+        }
+    }
+    let error = device
+        .capture::<(), Engine>("decode", |cap| {
+            let main = cap.origin();
+            // SAFETY: the call does nothing.
+            let failed = unsafe {
+                main.foreign::<(), Engine>("library", &[writes(&y)], None, |_, _| {
+                    Err(Engine::Library)
+                })
+            };
+            assert!(matches!(failed, Err(Engine::Library)));
+            main.fill(&y, 0)?;
+            Ok(())
+        })
+        .unwrap_err();
+    let Engine::Weir(Error::Broken { capture, first }) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(capture, "decode");
+    assert!(first.contains("library"), "{first}");
+    device
+        .capture::<_, Error>("next", |cap| cap.origin().fill(&y, 0))
+        .unwrap();
+}
+
+#[test]
+fn scratch_may_be_dropped_inside_a_foreign_call() {
+    let device = Device::sim(1);
+    let driver = device.driver().clone();
+    let (graph, ()) = device
+        .capture::<_, Error>("decode", |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            let b = main.scratch::<u32>("b", LEN)?;
+            // SAFETY: the call fills the buffer it declares.
+            unsafe {
+                main.foreign::<_, Error>("library", &[writes(&a)], None, |raw, addresses| {
+                    drop(b);
+                    main.scratch::<u32>("inner", LEN).map(drop)?;
+                    driver.fill_async(raw, addresses[0], 2, 16).map_err(foreign)
+                })
+            }
+        })
+        .unwrap();
+    assert!(graph.certificate().is_some(), "{}", graph.report());
+}

@@ -1,0 +1,172 @@
+//! Invariant 7: graphs whose bytes conflict take turns, on whatever streams
+//! they are replayed; others do not wait.
+
+use streamweir::driver::fault::FaultDriver;
+use streamweir::driver::sim::SimDriver;
+use streamweir::trace::BufferKind;
+use streamweir::{CaptureOptions, Device, Error, Graph, Persistent, ReplayGroup};
+
+use crate::common::{GRID, Kernels, LEN, N, SMALL};
+
+/// `y = x + 3`, through two scratch buffers.
+fn bucket(
+    device: &Device,
+    kernels: &Kernels,
+    group: &ReplayGroup,
+    (x, y): (&Persistent<u32>, &Persistent<u32>),
+) -> Graph {
+    let options = CaptureOptions::new("bucket").group(group);
+    device
+        .capture::<_, Error>(options, |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            let b = main.scratch::<u32>("b", LEN)?;
+            main.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
+            main.launch(&kernels.plus, GRID, (&a, &b, 1, N))?;
+            main.launch(&kernels.plus, GRID, (&b, y, 1, N))
+        })
+        .unwrap()
+        .0
+}
+
+fn scratch(graph: &Graph) -> Vec<streamweir::trace::ByteRange> {
+    let buffers = graph.trace().buffers.iter();
+    buffers
+        .filter(|b| matches!(b.kind, BufferKind::Scratch { .. }))
+        .map(|b| b.range)
+        .collect()
+}
+
+#[test]
+fn graphs_of_one_group_never_overlap() {
+    for seed in 0..200 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let group = device.replay_group("buckets", SMALL);
+        let inputs = [10_u32, 20].map(|first| {
+            let values = [first, first + 1, first + 2, first + 3];
+            device.persistent_from("x", &values).unwrap()
+        });
+        let outputs = [0, 1].map(|_| device.persistent::<u32>("y", LEN).unwrap());
+        let graphs = [0, 1].map(|i| bucket(&device, &kernels, &group, (&inputs[i], &outputs[i])));
+        assert_eq!(scratch(&graphs[0]), scratch(&graphs[1]), "they share bytes");
+        let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+        for _ in 0..3 {
+            graphs[0].replay(&streams[0]).unwrap();
+            graphs[1].replay(&streams[1]).unwrap();
+        }
+        assert_eq!(outputs[0].download().unwrap(), [13, 14, 15, 16], "{seed}");
+        assert_eq!(outputs[1].download().unwrap(), [23, 24, 25, 26], "{seed}");
+    }
+}
+
+#[test]
+fn one_graph_on_two_streams_does_not_overlap_itself() {
+    for seed in 0..100 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let y = device.persistent::<u32>("y", LEN).unwrap();
+        let (graph, ()) = device
+            .capture::<_, Error>(CaptureOptions::new("count").arena(SMALL), |cap| {
+                let main = cap.origin();
+                let a = main.scratch::<u32>("a", LEN)?;
+                main.launch(&kernels.plus, GRID, (&y, &a, 1, N))?;
+                main.copy(&y, &a)
+            })
+            .unwrap();
+        let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+        for _ in 0..4 {
+            for stream in &streams {
+                graph.replay(stream).unwrap();
+            }
+        }
+        assert_eq!(y.download().unwrap(), [8; LEN], "{seed}");
+    }
+}
+
+#[test]
+fn writers_of_one_persistent_buffer_take_turns() {
+    for seed in 0..200 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let y = device.persistent::<u32>("y", LEN).unwrap();
+        // Read, then written: an overlap loses an update.
+        let counter = |name: &str, by: u32| {
+            device
+                .capture::<_, Error>(CaptureOptions::new(name).arena(SMALL), |cap| {
+                    let main = cap.origin();
+                    let a = main.scratch::<u32>("a", LEN)?;
+                    main.launch(&kernels.plus, GRID, (&y, &a, by, N))?;
+                    main.launch(&kernels.plus, GRID, (&a, &y, 0, N))
+                })
+                .unwrap()
+                .0
+        };
+        let graphs = [counter("ones", 1), counter("tens", 10)];
+        assert!(graphs[0].footprint().conflicts(graphs[1].footprint()));
+        let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+        for _ in 0..4 {
+            for (graph, stream) in graphs.iter().zip(&streams) {
+                graph.replay(stream).unwrap();
+            }
+        }
+        assert_eq!(y.download().unwrap(), [44; LEN], "{seed}");
+    }
+}
+
+#[test]
+fn only_conflicts_wait() {
+    let fault = FaultDriver::new(SimDriver::new(1));
+    let device = Device::with_driver(fault.clone());
+    let kernels = Kernels::load(&device).unwrap();
+    let x = device.persistent_from("x", &[1_u32, 2, 3, 4]).unwrap();
+    let outputs = [0, 1].map(|_| device.persistent::<u32>("y", LEN).unwrap());
+    let groups = ["one", "two"].map(|name| device.replay_group(name, SMALL));
+    let graphs = [0, 1].map(|i| bucket(&device, &kernels, &groups[i], (&x, &outputs[i])));
+    let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+
+    fault.disarm();
+    for _ in 0..3 {
+        graphs[0].replay(&streams[0]).unwrap();
+        graphs[1].replay(&streams[1]).unwrap();
+    }
+    let readers = fault.trace();
+    assert_eq!(readers, ["exec_launch"; 6], "readers of `x` do not wait");
+
+    fault.disarm();
+    graphs[0].replay(&streams[1]).unwrap();
+    let moved = fault.trace();
+    assert_eq!(
+        moved,
+        ["event_create", "event_record", "stream_wait", "exec_launch"],
+        "on another stream it waits for its own last launch"
+    );
+    assert_eq!(outputs[0].download().unwrap(), [4, 5, 6, 7]);
+}
+
+#[test]
+fn a_group_reserves_what_its_largest_graph_needs() {
+    let device = Device::sim(1);
+    let group = device.replay_group("buckets", SMALL);
+    let capture = |bytes: usize| {
+        let options = CaptureOptions::new("bucket").group(&group);
+        device
+            .capture::<_, Error>(options, |cap| {
+                let main = cap.origin();
+                let a = main.scratch::<u8>("a", bytes)?;
+                main.fill(&a, 0)
+            })
+            .unwrap()
+            .0
+    };
+    let large = capture(64 << 10);
+    let reserved = group.reserved();
+    assert!(reserved >= 64 << 10);
+    let smaller: Vec<_> = [1, 2, 4, 8, 16, 32].map(|k| capture(k << 10)).into();
+    assert_eq!(group.reserved(), reserved, "the sum is not reserved");
+    assert_eq!(group.trim(), 0, "graphs use it");
+    drop((large, smaller));
+    device.synchronize().unwrap();
+    assert_eq!(group.trim(), reserved);
+    assert_eq!(group.reserved(), 0);
+}
