@@ -28,6 +28,10 @@ pub(super) struct State {
     /// Calls that fail, with their numbers.
     pub(super) failures: Vec<(&'static str, c_uint)>,
     pub(super) capture_status: u32,
+    /// The thread's capture mode: global, thread-local, relaxed.
+    pub(super) mode: u32,
+    /// Modes in which the thread waited for a stream.
+    pub(super) waited_in: Vec<u32>,
     /// The value of the one user object, and how it is destroyed.
     user_object: Option<(*mut c_void, unsafe extern "C" fn(*mut c_void))>,
     pub(super) image: Vec<u8>,
@@ -41,6 +45,8 @@ impl State {
             calls: Vec::new(),
             failures: Vec::new(),
             capture_status: 0,
+            mode: 0,
+            waited_in: Vec::new(),
             user_object: None,
             image: Vec::new(),
         }
@@ -156,8 +162,9 @@ fakes! {
         size.write(0x200);
     }
     fn cuMemcpyHtoD_v2(_to: CUdeviceptr, _from: *const c_void, _bytes: usize) |_state| {}
-    fn cuStreamSynchronize(stream: CUstream) |_state| {
+    fn cuStreamSynchronize(stream: CUstream) |state| {
         assert!(stream.is_null(), "the copy ran on the legacy stream");
+        state.waited_in.push(state.mode);
     }
     fn cuStreamGetCtx(_stream: CUstream, context: *mut CUcontext) |_state| {
         context.write(FOREIGN as CUcontext)
@@ -183,8 +190,8 @@ fakes! {
             count.write(2);
         }
     }
-    fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) |_state| {
-        assert_eq!(mode.replace(0), 2);
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) |state| {
+        state.mode = mode.replace(state.mode);
     }
     fn cuGraphGetNodes(_graph: CUgraph, nodes: *mut CUgraphNode, count: *mut usize) |_state| {
         if !nodes.is_null() {

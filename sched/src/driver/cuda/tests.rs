@@ -221,6 +221,8 @@ fn a_copy_to_the_device_has_arrived_when_it_returns() {
         ),
         (1, 1)
     );
+    // The wait is forbidden in any other mode while a stream is capturing.
+    fake::with(|state| assert_eq!((&*state.waited_in, state.mode), (&[2][..], 0)));
 }
 
 #[test]
