@@ -14,3 +14,4 @@ mod lying;
 mod misuse;
 mod overlap;
 mod readme;
+mod ui;

@@ -1,0 +1,25 @@
+//! A buffer of a stream that was not joined.
+
+use streamweir::kernel::{In, Out};
+use streamweir::{Capture, LoadedKernel, Persistent, Result, kernel, lanes};
+
+lanes! {
+    Main;
+    Indexer;
+}
+
+kernel! {
+    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+}
+
+fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) -> Result<()> {
+    let main = cap.origin_as::<Main>()?;
+    let (indexer, _) = cap.fork_as::<Indexer, _>(&main, "indexer")?;
+    let scores = indexer.scratch::<f32>("scores", 4)?;
+    indexer.launch(scale, (4, 1), (keys, &scores, 0.5, 4))?;
+    main.launch(scale, (4, 1), (&scores, keys, 2.0, 4))?;
+    cap.join(&main, indexer)?;
+    Ok(())
+}
+
+fn main() {}
