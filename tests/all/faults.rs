@@ -139,6 +139,7 @@ fn every_call_fails_with(class: ErrorClass) {
         let outcome = program(&device);
         let failed = fault.failed();
         fault.disarm();
+        assert_eq!(sim.live().captures, 0, "call {index} ({failed:?})");
         device.collect();
         let at = format!("call {index} ({failed:?}) with {class}");
         let said = device.release_failures();

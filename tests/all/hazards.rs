@@ -14,22 +14,20 @@ fn a_missing_join_is_refused_and_told_in_full() {
     let kernels = Kernels::load(&device).unwrap();
     let x = device.persistent_from("x", &[1_u32, 2, 3, 4]).unwrap();
     let y = device.persistent::<u32>("y", LEN).unwrap();
-    let mut lines = [0; 2];
+    let mut lines = [0; 3];
     let error = device
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let side = cap.fork(&main, "indexer")?;
             side.fill(&y, 0)?;
             let scores = side.scratch::<u32>("scores", LEN)?;
-            lines[0] = line!() + 1;
-            side.scope("layer 2").scope("indexer").launch(
-                &kernels.plus,
-                GRID,
-                (&x, &scores, 1, N),
-            )?;
-            lines[1] = line!() + 1;
-            main.scope("layer 2/attention")
-                .launch(&kernels.bump, GRID, (&scores, N))?;
+            let indexer = side.scope("layer 2").scope("indexer");
+            let attention = main.scope("layer 2/attention");
+            lines[0] = line!();
+            indexer.launch(&kernels.plus, GRID, (&x, &scores, 1, N))?;
+            lines[1] = line!();
+            attention.launch(&kernels.bump, GRID, (&scores, N))?;
+            lines[2] = line!();
             cap.join(&main, side).map(drop)
         })
         .unwrap_err();
@@ -40,20 +38,31 @@ fn a_missing_join_is_refused_and_told_in_full() {
     assert!(rules.contains(&Rule::OwnerGone), "{report}");
     let text = error.to_string();
     for word in [
-        "\"decode\"".to_owned(),
-        "R1".to_owned(),
-        "R4".to_owned(),
-        "plus".to_owned(),
-        "bump".to_owned(),
-        "layer 2/indexer".to_owned(),
-        "layer 2/attention".to_owned(),
-        "indexer".to_owned(),
-        "main".to_owned(),
-        "scores".to_owned(),
-        format!("hazards.rs:{}", lines[0]),
-        format!("hazards.rs:{}", lines[1]),
+        "\"decode\"",
+        "R1",
+        "R4",
+        "plus",
+        "bump",
+        "layer 2/indexer",
+        "layer 2/attention",
+        "indexer",
+        "main",
+        "scores",
     ] {
-        assert!(text.contains(&word), "{word} is not in:\n{text}");
+        assert!(text.contains(word), "{word} is not in:\n{text}");
+    }
+    let race = &report.hazards[0];
+    assert_eq!(race.rule, Rule::UnorderedConflict);
+    for (site, between) in [
+        (Some(&race.first), lines[0]..lines[1]),
+        (race.second.as_ref(), lines[1]..lines[2]),
+    ] {
+        let launch = site.and_then(|s| s.launch.as_ref()).expect("a launch line");
+        assert!(between.contains(&launch.line), "{launch:?}");
+        assert!(
+            text.contains(&format!("hazards.rs:{}", launch.line)),
+            "{text}"
+        );
     }
 }
 

@@ -40,6 +40,7 @@ fn spoilt(record: impl FnOnce(&Capture, &Kernels, &Persistent<u32>) -> Result<()
             .capture::<_, Error>("decode", |cap| record(cap, &kernels, &x))
             .unwrap_err()
     };
+    assert_eq!(driver.live().captures, 0, "after {error}");
     device.collect();
     assert_eq!(live(&driver), NOTHING, "after {error}");
     sound(&device);
@@ -86,6 +87,7 @@ fn a_panic_in_the_closure_leaves_no_capture() {
         })
     }));
     assert!(unwound.is_err());
+    assert_eq!(driver.live().captures, 0);
     device.collect();
     assert_eq!(live(&driver), NOTHING);
     sound(&device);

@@ -169,6 +169,7 @@ fn begin_and_end_beside_the_closure() {
     bench.record(&capture, true).unwrap();
     assert_eq!(driver.live().captures, 1);
     drop(capture);
+    assert_eq!(driver.live().captures, 0);
     device.collect();
     let after = live(&driver);
     assert_eq!((after.captures, after.graphs), (0, before.graphs));
