@@ -184,7 +184,7 @@ fn an_unjoined_fork_at_detach() {
     let y = engine.device.persistent::<u32>("y", LEN);
     assert!(y.is_ok(), "the thread is not inside a capture of ours");
     let attached = engine.device.attach(&engine.stream, "next").unwrap();
-    attached.origin().fill(&y.unwrap(), 1).unwrap();
+    attached.origin().fill(y.unwrap(), 1).unwrap();
     attached.detach().unwrap();
     let graph = engine.end();
     // SAFETY: it is destroyed once.
