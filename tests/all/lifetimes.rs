@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streamweir::driver::Driver;
+use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::{LiveObjects, SimDriver};
-use streamweir::{Device, DeviceStream, Error, Graph, Persistent};
+use streamweir::driver::{Driver, ErrorClass};
+use streamweir::{CaptureOptions, Device, DeviceStream, Error, Graph, Persistent};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, sim};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live, sim};
 
 /// A graph that computes `y = x + 2` over scratch, with what it refers to.
 struct Parts {
@@ -291,4 +292,40 @@ fn captured_uploads_read_at_each_replay_and_keep_their_source() {
     drop((graph, y));
     device.synchronize().unwrap();
     assert_eq!(live(&driver), NOTHING);
+}
+
+#[test]
+fn a_question_that_fails_releases_nothing() {
+    let driver = SimDriver::new(1);
+    let fault = FaultDriver::new(driver.clone());
+    let device = Device::with_driver(fault.clone());
+    let Parts { graph, stream, .. } = parts(&device);
+    graph.replay(&stream).unwrap();
+    drop(graph);
+    fault.fail_call(0, ErrorClass::Unknown);
+    device.collect();
+    assert_eq!(fault.failed(), Some("event_query"));
+    assert_eq!(live(&driver).execs, 1, "released in flight");
+    fault.disarm();
+    device.synchronize().unwrap();
+    assert_eq!(live(&driver), NOTHING);
+}
+
+#[test]
+fn scratch_of_a_failed_capture_holds_no_memory() {
+    let device = Device::sim(1);
+    let group = device.replay_group("buckets", SMALL);
+    let mut kept = None;
+    let options = CaptureOptions::new("decode").group(&group);
+    let error = device
+        .capture::<(), Error>(options, |cap| {
+            let main = cap.origin();
+            kept = Some(main.scratch::<u32>("kept", LEN)?);
+            cap.fork(&main, "main").map(drop)
+        })
+        .unwrap_err();
+    assert!(matches!(error, Error::AlreadyForked { .. }), "{error}");
+    assert!(group.reserved() > 0);
+    assert_eq!(group.trim(), SMALL.segment_bytes);
+    drop(kept);
 }
