@@ -170,3 +170,33 @@ fn a_group_reserves_what_its_largest_graph_needs() {
     assert_eq!(group.trim(), reserved);
     assert_eq!(group.reserved(), 0);
 }
+
+/// A graph that computes `y = x + 2` over scratch, in a group of its own.
+fn plus_two(device: &Device, kernels: &Kernels, x: &Persistent<u32>, y: &Persistent<u32>) -> Graph {
+    device
+        .capture::<_, Error>(CaptureOptions::new("plus two").arena(SMALL), |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            main.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
+            main.launch(&kernels.plus, GRID, (&a, y, 1, N))
+        })
+        .unwrap()
+        .0
+}
+
+#[test]
+fn a_graph_dropped_in_flight_is_waited_for_by_later_captures() {
+    for seed in 0..50 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let x = device.persistent_from("x", &[1_u32; LEN]).unwrap();
+        let [y, z] = ["y", "z"].map(|name| device.persistent::<u32>(name, LEN).unwrap());
+        let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+        let first = plus_two(&device, &kernels, &x, &y);
+        first.replay(&streams[0]).unwrap();
+        drop(first);
+        let second = plus_two(&device, &kernels, &y, &z);
+        second.replay(&streams[1]).unwrap();
+        assert_eq!(z.download().unwrap(), [5; LEN], "{seed}");
+    }
+}

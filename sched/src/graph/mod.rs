@@ -179,6 +179,8 @@ impl Drop for Graph {
         let reclaim = &self.device.reclaim;
         let last = self.last.get_mut().take();
         let fences = last.map(|last| last.fence(reclaim)).into_iter().collect();
+        // The group is asked for conflicts as long as the launch is in flight.
+        let parts = (parts, self.footprint.clone());
         reclaim.retire(fences, Garbage::Keep(Box::new(parts)));
     }
 }
