@@ -200,3 +200,45 @@ fn a_graph_dropped_in_flight_is_waited_for_by_later_captures() {
         assert_eq!(z.download().unwrap(), [5; LEN], "{seed}");
     }
 }
+
+#[test]
+fn eager_runs_and_replays_take_turns() {
+    for seed in 0..50 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let x = device.persistent_from("x", &[1_u32; LEN]).unwrap();
+        let [y, z, w] = ["y", "z", "w"].map(|name| device.persistent::<u32>(name, LEN).unwrap());
+        let streams = ["one", "two"].map(|name| device.stream(name).unwrap());
+        let first = plus_two(&device, &kernels, &x, &y);
+        let last = plus_two(&device, &kernels, &z, &w);
+        first.replay(&streams[0]).unwrap();
+        device
+            .eager::<_, Error>("eager", |cap| {
+                cap.origin().launch(&kernels.plus, GRID, (&y, &z, 1, N))
+            })
+            .unwrap();
+        last.replay(&streams[1]).unwrap();
+        assert_eq!(w.download().unwrap(), [6; LEN], "{seed}");
+    }
+}
+
+#[test]
+fn a_replay_waits_for_an_eager_run_that_failed() {
+    for seed in 0..50 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let x = device.persistent_from("x", &[1_u32; LEN]).unwrap();
+        let [y, z] = ["y", "z"].map(|name| device.persistent::<u32>(name, LEN).unwrap());
+        let stream = device.stream("replay").unwrap();
+        let graph = plus_two(&device, &kernels, &y, &z);
+        let error = device
+            .eager::<_, Error>("eager", |cap| {
+                let side = cap.fork(&cap.origin(), "side")?;
+                side.launch(&kernels.plus, GRID, (&x, &y, 1, N))
+            })
+            .unwrap_err();
+        assert!(matches!(error, Error::Unjoined { .. }), "{error}");
+        graph.replay(&stream).unwrap();
+        assert_eq!(z.download().unwrap(), [4; LEN], "{seed}");
+    }
+}

@@ -102,6 +102,18 @@ impl GroupInner {
 }
 
 impl DeviceInner {
+    /// The latest launch of each group.
+    pub(crate) fn latest_launches(&self) -> Vec<Arc<Launch>> {
+        let groups: Vec<_> = {
+            let groups = self.groups.lock();
+            groups.iter().filter_map(Weak::upgrade).collect()
+        };
+        groups
+            .iter()
+            .filter_map(|group| group.turn.last())
+            .collect()
+    }
+
     /// Enters a graph into `home` and finds the turns it takes: the group's
     /// own, and those of all groups with a graph that conflicts. A graph of
     /// such a group need not know: it takes its own group's turn, and so meets
