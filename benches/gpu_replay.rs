@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle};
 use streamweir::kernels::dsv4::{self, add_one};
-use streamweir::{Device, DeviceStream, Error, Graph};
+use streamweir::{Device, DeviceStream, Graph};
 
 /// Layers; each has work on two streams, a fork and a join.
 const LAYERS: usize = 64;
@@ -32,10 +32,8 @@ fn main() -> Outcome<()> {
             return Ok(());
         }
     };
-    let start = Instant::now();
-    let ours = captured(&device)?;
-    let capture_ms = start.elapsed().as_secs_f64() * 1e3;
-    let hand = ByHand::new(&device)?;
+    let (ours, our_times) = captured(&device)?;
+    let (hand, hand_times) = ByHand::new(&device)?;
 
     let stream = device.stream("bench")?;
     let [begin, end] = [device.event("begin")?, device.event("end")?];
@@ -82,14 +80,22 @@ fn main() -> Outcome<()> {
         ours_host / hand_host,
         ours_gpu / hand_gpu
     );
-    println!("capture, read-back, proof and instantiation: {capture_ms:.1} ms");
+    println!("| made once | record, ms | end, ms |");
+    println!("| --- | --- | --- |");
+    for (graph, [record, end]) in [("streamweir", our_times), ("by hand", hand_times)] {
+        println!("| {graph} | {record:.2} | {end:.2} |");
+    }
     if (trace.nodes.len(), trace.edges.len()) != (hand.nodes, hand.edges) {
         return Err("the two graphs are not the same".into());
     }
     hand.release()
 }
 
-fn captured(device: &Device) -> Outcome<Graph> {
+/// Milliseconds to record the work, and from there to a graph that can be
+/// launched: for ours that is read-back, proof and instantiation.
+type Times = [f64; 2];
+
+fn captured(device: &Device) -> Outcome<(Graph, Times)> {
     let module = device.load(&dsv4::image(device.info())?)?;
     let bump = module.kernel::<add_one>()?;
     let shape = add_one::shape(LEN as u32)?;
@@ -97,21 +103,28 @@ fn captured(device: &Device) -> Outcome<Graph> {
         device.persistent::<u32>("left", LEN)?,
         device.persistent("right", LEN)?,
     ];
-    let (graph, ()) = device.capture::<_, Error>("bench", |cap| {
-        let main = cap.origin();
-        for _ in 0..LAYERS {
-            let side = cap.fork(&main, "side")?;
-            for _ in 0..PER_STREAM {
-                side.launch(&bump, shape, (&right, LEN as u32))?;
-            }
-            for _ in 0..PER_STREAM {
-                main.launch(&bump, shape, (&left, LEN as u32))?;
-            }
-            cap.join(&main, side)?;
+    let start = Instant::now();
+    let cap = device.begin("bench")?;
+    let main = cap.origin();
+    for _ in 0..LAYERS {
+        let side = cap.fork(&main, "side")?;
+        for _ in 0..PER_STREAM {
+            side.launch(&bump, shape, (&right, LEN as u32))?;
         }
-        Ok(())
-    })?;
-    Ok(graph)
+        for _ in 0..PER_STREAM {
+            main.launch(&bump, shape, (&left, LEN as u32))?;
+        }
+        cap.join(&main, side)?;
+    }
+    drop(main);
+    let record = milliseconds(start);
+    let start = Instant::now();
+    let graph = cap.end()?;
+    Ok((graph, [record, milliseconds(start)]))
+}
+
+fn milliseconds(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
 }
 
 /// The same graph, as somebody makes it who writes driver calls.
@@ -125,7 +138,7 @@ struct ByHand<'a> {
 }
 
 impl<'a> ByHand<'a> {
-    fn new(device: &'a Device) -> Outcome<Self> {
+    fn new(device: &'a Device) -> Outcome<(Self, Times)> {
         let driver = device.driver();
         let module = driver.module_load(&dsv4::image(device.info())?)?;
         let buffers = [
@@ -145,6 +158,7 @@ impl<'a> ByHand<'a> {
                     [(&raw mut buffer).cast(), (&raw mut len).cast()];
                 driver.launch(stream, function, shape, &mut params)
             };
+            let start = Instant::now();
             driver.capture_begin(main, CaptureMode::ThreadLocal)?;
             for _ in 0..LAYERS {
                 driver.event_record(event, main, EventScope::Internal)?;
@@ -158,24 +172,28 @@ impl<'a> ByHand<'a> {
                 driver.event_record(event, side, EventScope::Internal)?;
                 driver.stream_wait(main, event, EventScope::Internal)?;
             }
+            let record = milliseconds(start);
+            let start = Instant::now();
             let graph = driver.capture_end(main)?;
+            let exec = driver.graph_instantiate(graph)?;
+            let times = [record, milliseconds(start)];
             let (nodes, edges) = (
                 driver.graph_nodes(graph)?.len(),
                 driver.graph_edges(graph)?.len(),
             );
-            let exec = driver.graph_instantiate(graph)?;
             driver.graph_destroy(graph)?;
             driver.event_destroy(event)?;
             driver.stream_destroy(main)?;
             driver.stream_destroy(side)?;
-            Ok(Self {
+            let hand = Self {
                 device,
                 exec,
                 module,
                 buffers,
                 nodes,
                 edges,
-            })
+            };
+            Ok((hand, times))
         }
     }
 
