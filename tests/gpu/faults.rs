@@ -1,5 +1,6 @@
 //! Faults injected into the calls of a real driver (invariant 8).
 
+use libtest_mimic::Failed;
 use streamweir::Device;
 use streamweir::cudarc::driver::result::mem_get_info;
 use streamweir::driver::cuda::CudaDriver;
@@ -25,49 +26,50 @@ fn every_eighth_call(_: &Device, _: &ModuleImage) -> Outcome {
     in_own_process("all")
 }
 
+/// `all`, the number of a call, or the name of one whose first call is to fail.
 pub(crate) fn child(what: &str) -> Outcome {
-    match what {
-        "all" => {
-            let (device, faults, image) = open()?;
-            faults.fail_call(u64::MAX, ErrorClass::OutOfMemory);
-            ensure(Program::run(&device, &image)?, || {
-                "wrong without a fault".into()
-            })?;
-            let calls = faults.calls();
-            drop(device);
-            for call in (0..calls).step_by(8) {
-                in_own_process(&format!("{call}"))?;
-            }
-            println!("{calls} calls");
-            Ok(())
-        }
-        name => match name.parse() {
-            Ok(call) => fail_at(call),
-            Err(_) => {
-                let (device, faults, image) = open()?;
-                faults.fail_call(u64::MAX, ErrorClass::OutOfMemory);
-                ensure(Program::run(&device, &image)?, || {
-                    "wrong without a fault".into()
-                })?;
-                let call = faults.trace().iter().position(|call| *call == name);
-                let call = call.ok_or_else(|| format!("the program never calls {name}"))?;
-                fail_at(call as u64)
-            }
-        },
+    let faults = FaultDriver::new(CudaDriver::open(0)?);
+    let device = Device::with_driver(faults.clone());
+    let image = streamweir::kernels::dsv4::image(device.info())?;
+    // Once before, so that what the driver sets up for good is set up. The
+    // device keeps streams for later, too: only a second run makes the calls
+    // that a third one makes again, under the same numbers.
+    for run in ["first", "second"] {
+        faults.fail_call(u64::MAX, ErrorClass::OutOfMemory);
+        ensure(Program::run(&device, &image)?, || {
+            format!("the {run} run is wrong without a fault")
+        })?;
     }
+    let calls = faults.trace();
+    if what == "all" {
+        drop(device);
+        for call in (0..calls.len()).step_by(8) {
+            in_own_process(&format!("{call}"))?;
+        }
+        return Ok(());
+    }
+    if let Ok(call) = what.parse() {
+        return fail_at(&device, &faults, &image, call).map(drop);
+    }
+    let call = calls.iter().position(|call| *call == what);
+    let call = call.ok_or_else(|| format!("the program never calls {what}"))?;
+    let failed = fail_at(&device, &faults, &image, call as u64)?;
+    ensure(failed == Some(what), || {
+        format!("{failed:?} was made to fail instead of {what}")
+    })
 }
 
-/// Fails one call of the program, then runs it again on the same device.
-fn fail_at(call: u64) -> Outcome {
-    let (device, faults, image) = open()?;
-    // Once before, so that what the driver sets up for good is set up.
-    ensure(Program::run(&device, &image)?, || {
-        "wrong before the fault".into()
-    })?;
+/// Fails one call of the program, then runs it again on the same device. Says
+/// which call it was.
+fn fail_at(
+    device: &Device,
+    faults: &FaultDriver,
+    image: &ModuleImage,
+    call: u64,
+) -> Result<Option<&'static str>, Failed> {
     let (free, _) = mem_get_info()?;
-
     faults.fail_call(call, ErrorClass::OutOfMemory);
-    let outcome = Program::run(&device, &image);
+    let outcome = Program::run(device, image);
     let failed = faults.failed();
     faults.disarm();
     device.synchronize()?;
@@ -79,7 +81,7 @@ fn fail_at(call: u64) -> Outcome {
         || format!("call {call} ({failed:?}) failed and the result is wrong"),
     )?;
 
-    ensure(Program::run(&device, &image)?, || {
+    ensure(Program::run(device, image)?, || {
         format!("wrong after call {call} ({failed:?}) had failed")
     })?;
     device.synchronize()?;
@@ -89,12 +91,6 @@ fn fail_at(call: u64) -> Outcome {
             "{} bytes of device memory are gone after call {call} ({failed:?})",
             free - now
         )
-    })
-}
-
-fn open() -> Result<(Device, std::sync::Arc<FaultDriver>, ModuleImage), libtest_mimic::Failed> {
-    let faults = FaultDriver::new(CudaDriver::open(0)?);
-    let device = Device::with_driver(faults.clone());
-    let image = streamweir::kernels::dsv4::image(device.info())?;
-    Ok((device, faults, image))
+    })?;
+    Ok(failed)
 }
