@@ -211,6 +211,19 @@ pub enum Error {
         what: String,
     },
 
+    /// A copy between overlapping bytes, which a device does in any order.
+    #[error(
+        "a copy from \"{from}\" to \"{to}\" would overwrite what it reads, at {bytes}; copy through a scratch buffer"
+    )]
+    BadCopy {
+        /// The buffer written.
+        to: String,
+        /// The buffer read.
+        from: String,
+        /// The bytes written.
+        bytes: streamweir_trace::ByteRange,
+    },
+
     /// A buffer whose bytes do not fit 64 bits.
     #[error(
         "buffer \"{buffer}\" of {elements} elements of {element_size} bytes is larger than the address space"

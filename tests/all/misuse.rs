@@ -505,3 +505,24 @@ fn two_threads_capture_at_once() {
     device.synchronize().unwrap();
     assert_eq!(live(&driver), NOTHING);
 }
+
+#[test]
+fn a_copy_onto_the_bytes_it_reads_is_refused() {
+    let (device, _) = sim(1);
+    let x = device.persistent::<u32>("x", 8).unwrap();
+    let error = device
+        .capture::<_, Error>("overlap", |cap| {
+            let main = cap.origin();
+            // The halves are apart, and that is fine.
+            main.copy(part(&x, 0..4)?, part(&x, 4..8)?)?;
+            main.copy(part(&x, 0..4)?, part(&x, 2..6)?)
+        })
+        .unwrap_err();
+    assert!(matches!(error, Error::BadCopy { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("from \"x\" to \"x\" would overwrite what it reads"),
+        "{error}"
+    );
+}

@@ -93,6 +93,26 @@ fn an_alias_is_joined_into_its_parent() {
 }
 
 #[test]
+fn an_alias_joined_into_another_stream_orders_that_stream() {
+    let device = Device::sim(3);
+    let bench = Bench::new(&device);
+    for overlap in [true, false] {
+        let captured = device.capture::<_, Error>("third stream", |cap| {
+            let main = cap.origin();
+            let third = cap.fork(&main, "third")?;
+            let side = cap.fork_if(overlap, &main, "side")?;
+            side.launch(&bench.kernels.plus, GRID, (&bench.x, &bench.y, 1, N))?;
+            cap.join(&third, side)?;
+            third.launch(&bench.kernels.bump, GRID, (&bench.y, N))?;
+            cap.join(&main, third)?;
+            Ok(())
+        });
+        let (graph, ()) = captured.unwrap();
+        assert_eq!(graph.report().verdict, Verdict::Safe, "{}", graph.report());
+    }
+}
+
+#[test]
 fn eager_runs_give_the_bits_of_captures() {
     for seed in 0..50 {
         let (device, driver) = sim(seed);

@@ -39,7 +39,10 @@ impl Device {
     /// and replays it; the graph keeps alive what our nodes refer to.
     ///
     /// Nodes that the engine records are part of the order and are reported as
-    /// not analysed.
+    /// not analysed. The scratch is of an arena of its own, and a group in the
+    /// options is not used: the engine's replays take no turns. Ordering them
+    /// against graphs and eager runs on the same persistent buffers is the
+    /// engine's.
     ///
     /// # Errors
     /// When the stream is not capturing, is of another device, or the calling
@@ -63,6 +66,8 @@ impl Device {
         }
         let mut options = options.into();
         options.origin = stream.name().to_owned();
+        // The engine replays when it likes, which no group would know of.
+        options.group = None;
         let event = self.inner.take_event()?;
         let core = Core::new(
             &self.inner,

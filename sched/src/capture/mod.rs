@@ -198,6 +198,9 @@ impl Capture {
         from.check_live()?;
         if !from.alias {
             self.core.join(into.id, from.id)?;
+        } else if into.id != from.id {
+            // The work is on the parent, which goes on.
+            self.core.follow(into.id, from.id)?;
         }
         Ok(Joined::new())
     }

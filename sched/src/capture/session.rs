@@ -269,6 +269,15 @@ impl Core {
         Ok(())
     }
 
+    /// Makes `into` continue after all that `from` has recorded, and leaves
+    /// `from` as it is.
+    pub(super) fn follow(&self, into: StreamId, from: StreamId) -> Result<()> {
+        let mut guard = self.state.borrow_mut();
+        let name = guard.name(from).clone();
+        self.order(&mut guard, into, from, "joining", &name)?;
+        Ok(self.session.pools.join(into, from)?)
+    }
+
     /// Makes stream `later` continue after all that `earlier` has recorded.
     fn order(
         &self,

@@ -128,6 +128,8 @@ impl Reclaim {
     /// Waits for all fences and releases everything: the device goes away, and
     /// afterwards nobody would. The one place where a drop may wait.
     pub(crate) fn finish(&self) {
+        // The thread may be inside a capture of another device.
+        let _relaxed = Relaxed::enter(self);
         loop {
             let rest = self.queue.drain();
             if rest.is_empty() {

@@ -18,7 +18,7 @@ impl<L: Lane> Stream<L> {
     /// Records a copy between two buffers of the same length.
     ///
     /// # Errors
-    /// When the lengths differ; otherwise as [`launch`](Self::launch).
+    /// When the lengths differ or the bytes overlap; otherwise as [`launch`](Self::launch).
     #[track_caller]
     pub fn copy<T: Element>(
         &self,
@@ -27,6 +27,17 @@ impl<L: Lane> Stream<L> {
     ) -> Result<()> {
         let line = Location::caller();
         let [to, from] = [to.place(), from.place()];
+        let written = to.bytes.shifted(to.memory.range().start);
+        let read = from.bytes.shifted(from.memory.range().start);
+        if let (Some(written), Some(read)) = (written, read)
+            && written.overlaps(&read)
+        {
+            return Err(Error::BadCopy {
+                to: to.memory.name(),
+                from: from.memory.name(),
+                bytes: written,
+            });
+        }
         if to.bytes.len() != from.bytes.len() {
             return Err(Error::Length {
                 buffer: to.memory.name(),
