@@ -32,6 +32,35 @@ impl<L: Clone> Turn<L> {
         self.rank
     }
 
+    /// Launches once more when the latest launch is one that `same` knows as
+    /// its own, and says whether it did. The latest launch then stays, unless
+    /// `renew`, asked after the launch, gives another.
+    ///
+    /// This is the common case of one graph replayed on one stream: nothing to
+    /// wait for, and nothing to enter.
+    ///
+    /// # Errors
+    /// What `launch` returns.
+    pub fn again<E>(
+        &self,
+        same: impl FnOnce(&L) -> bool,
+        launch: impl FnOnce() -> Result<(), E>,
+        renew: impl FnOnce(&L) -> Option<L>,
+    ) -> Result<bool, E> {
+        let mut last = self.last.lock();
+        let Some(latest) = &*last else {
+            return Ok(false);
+        };
+        if !same(latest) {
+            return Ok(false);
+        }
+        launch()?;
+        if let Some(next) = renew(latest) {
+            *last = Some(next);
+        }
+        Ok(true)
+    }
+
     /// The latest launch.
     pub fn last(&self) -> Option<L> {
         self.last.lock().clone()

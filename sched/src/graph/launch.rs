@@ -17,16 +17,29 @@ use crate::owned::{Fence, OwnedEvent, OwnedStream, Shared};
 /// it; there the event is recorded at once.
 pub(crate) struct Launch {
     pub(crate) stream: Arc<OwnedStream>,
+    /// The number of the graph; 0 for an eager run.
+    graph: u64,
     event: Mutex<Option<Arc<OwnedEvent>>>,
 }
 
 impl Launch {
     /// The launch that has just been enqueued on `stream`.
     pub(crate) fn new(stream: &Arc<OwnedStream>) -> Arc<Self> {
+        Self::of_graph(0, stream)
+    }
+
+    /// The launch of graph number `graph`.
+    pub(crate) fn of_graph(graph: u64, stream: &Arc<OwnedStream>) -> Arc<Self> {
         Arc::new(Self {
             stream: stream.clone(),
+            graph,
             event: Mutex::new(None),
         })
+    }
+
+    /// Whether it is of this graph on this stream of ours.
+    pub(crate) fn is(&self, graph: u64, stream: &Arc<OwnedStream>) -> bool {
+        self.graph == graph && Arc::ptr_eq(&self.stream, stream) && stream.is_ours()
     }
 
     /// Whether this launch may stand for a later one on `stream`, too: nobody

@@ -23,6 +23,7 @@ pub(crate) use keep::Keep;
 pub(crate) use launch::Launch;
 
 use crate::device::{DeviceInner, DeviceStream};
+use crate::driver::DriverResult;
 use crate::error::{During, Error, Name, Result};
 use crate::owned::{Garbage, OwnedExec, OwnedGraph};
 
@@ -33,6 +34,7 @@ use crate::owned::{Garbage, OwnedExec, OwnedGraph};
 /// launch has ended.
 pub struct Graph {
     name: Name,
+    number: u64,
     device: Arc<DeviceInner>,
     parts: Option<Parts>,
     turns: Vec<Arc<Turn<Arc<Launch>>>>,
@@ -66,6 +68,7 @@ impl Graph {
         let turns = device.enroll(&parts.home, &footprint);
         Self {
             name,
+            number: device.next_number(),
             device,
             parts: Some(parts),
             turns,
@@ -90,31 +93,49 @@ impl Graph {
     pub fn replay(&self, stream: &DeviceStream) -> Result<()> {
         self.check_device(stream)?;
         let exec = &self.parts().exec;
+        self.launch(exec, stream)
+            .during(|| format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name()))
+    }
+
+    fn launch(&self, exec: &OwnedExec, stream: &DeviceStream) -> DriverResult<()> {
+        // SAFETY: all that the graph refers to is in `parts.keep`, which `drop`
+        // hands to the reclaimer behind the latest launch.
+        let enqueue = || unsafe { stream.stream.launch_graph(exec) };
+        if let [turn] = &self.turns[..] {
+            let again = turn.again(
+                |last| last.is(self.number, &stream.stream),
+                enqueue,
+                |last| {
+                    // Whoever asked for its event before now waits for the
+                    // launches before this one only.
+                    (!last.stands_for(&stream.stream)).then(|| self.entered(stream))
+                },
+            )?;
+            if again {
+                return Ok(());
+            }
+        }
         let reclaim = &self.device.reclaim;
         let mut fenced = Ok(());
-        let launched = in_turn(
+        in_turn(
             &self.turns,
             |last| last.before(reclaim, &stream.stream),
             || {
-                // SAFETY: all that the graph refers to is in `parts.keep`, which
-                // `drop` hands to the reclaimer behind the latest launch.
-                unsafe { stream.stream.launch_graph(exec)? };
+                enqueue()?;
                 // It runs now, so it is the latest launch whatever comes next.
-                let mut last = self.last.lock();
-                match &*last {
-                    Some(launch) if launch.stands_for(&stream.stream) => Ok(launch.clone()),
-                    _ => {
-                        let launch = Launch::new(&stream.stream);
-                        *last = Some(launch.clone());
-                        fenced = launch.settle_in(reclaim);
-                        Ok(launch)
-                    }
-                }
+                let launch = self.entered(stream);
+                fenced = launch.settle_in(reclaim);
+                Ok(launch)
             },
-        );
-        launched
-            .and(fenced)
-            .during(|| format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name()))
+        )?;
+        fenced
+    }
+
+    /// The launch that has just been enqueued, as this graph's latest.
+    fn entered(&self, stream: &DeviceStream) -> Arc<Launch> {
+        let launch = Launch::of_graph(self.number, &stream.stream);
+        *self.last.lock() = Some(launch.clone());
+        launch
     }
 
     /// Moves the graph to the device ahead of its first replay.
