@@ -198,6 +198,7 @@ impl Core {
         let mut keep = std::mem::take(&mut state.keep);
         keep.persistent.clone_from(&state.recording.persistents);
         keep.pinned = std::mem::take(&mut state.recording.pinned);
+        // Pools that have ended already hold nothing any more.
         keep.lease = self.session.pools.finish().ok();
         let modules: Vec<Arc<dyn Any + Send + Sync>> =
             std::mem::take(&mut state.recording.commands)

@@ -174,6 +174,7 @@ impl Core {
         keep.pinned = std::mem::take(&mut state.recording.pinned);
         // Committing the pools instead of aborting them holds the memory until
         // the work has ended.
+        // Pools that have ended already hold nothing any more.
         keep.lease = self.session.pools.finish().ok();
         self.retire_run(state, keep, footprint);
     }
