@@ -85,6 +85,34 @@ fn one_graph_on_two_streams_does_not_overlap_itself() {
 }
 
 #[test]
+fn an_event_asked_for_between_replays_does_not_stand_for_the_later_one() {
+    for seed in 0..100 {
+        let device = Device::sim(seed);
+        let kernels = Kernels::load(&device).unwrap();
+        let group = device.replay_group("counts", SMALL);
+        let y = device.persistent::<u32>("y", LEN).unwrap();
+        // Two graphs, because the driver keeps launches of one apart by itself.
+        let [first, second] = ["first", "second"].map(|name| {
+            device
+                .capture::<_, Error>(CaptureOptions::new(name).group(&group), |cap| {
+                    let main = cap.origin();
+                    let a = main.scratch::<u32>("a", LEN)?;
+                    main.launch(&kernels.plus, GRID, (&y, &a, 1, N))?;
+                    main.copy(&y, &a)
+                })
+                .unwrap()
+                .0
+        });
+        let [one, two] = ["one", "two"].map(|name| device.stream(name).unwrap());
+        first.replay(&one).unwrap();
+        group.synchronize().unwrap();
+        first.replay(&one).unwrap();
+        second.replay(&two).unwrap();
+        assert_eq!(y.download().unwrap(), [3; LEN], "{seed}");
+    }
+}
+
+#[test]
 fn writers_of_one_persistent_buffer_take_turns() {
     for seed in 0..200 {
         let device = Device::sim(seed);
