@@ -122,3 +122,21 @@ pub struct UnknownAccess {
     /// How they are touched.
     pub mode: AccessMode,
 }
+
+/// A word of a kernel's parameters that is an address inside a known buffer
+/// and that no declaration accounts for: the node may touch the buffer, in any
+/// mode, or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PossibleAccess {
+    /// The node.
+    pub node: NodeId,
+    /// The buffer that the address lies in.
+    pub buffer: BufferId,
+    /// The bytes of the buffer that may be touched, counted from its first.
+    pub bytes: ByteRange,
+    /// The parameter that holds the word, by its place.
+    pub param: u32,
+    /// The offset of the word in that parameter, in bytes.
+    pub offset: u32,
+}

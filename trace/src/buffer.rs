@@ -45,6 +45,16 @@ pub enum BufferKind {
         /// The one stream that may use it.
         stream: StreamId,
     },
+    /// Made by an allocation node of the graph itself.
+    Graph {
+        /// The allocation node. Only nodes that happen after it may use the
+        /// memory.
+        alloc: NodeId,
+        /// The free node. Only nodes that happen before it may use the memory.
+        /// `None` when the graph leaves the memory to whoever launches it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        free: Option<NodeId>,
+    },
     /// Outlives the graph: weights, caches, inputs, outputs.
     Persistent,
 }
@@ -94,7 +104,7 @@ impl Buffer {
     pub fn stream(&self) -> Option<StreamId> {
         match self.kind {
             BufferKind::Scratch { stream, .. } | BufferKind::Workspace { stream } => Some(stream),
-            BufferKind::Persistent => None,
+            BufferKind::Graph { .. } | BufferKind::Persistent => None,
         }
     }
 }
@@ -105,6 +115,7 @@ impl BufferKind {
         match self {
             Self::Scratch { .. } => "scratch",
             Self::Workspace { .. } => "workspace",
+            Self::Graph { .. } => "graph memory",
             Self::Persistent => "persistent",
         }
     }

@@ -99,6 +99,11 @@ impl Trace {
             if let Some(stream) = buffer.stream() {
                 self.has_stream(stream, whence)?;
             }
+            if let BufferKind::Graph { alloc, free } = buffer.kind {
+                for node in [Some(alloc), free].into_iter().flatten() {
+                    self.has_node(node, whence)?;
+                }
+            }
             if let BufferKind::Scratch {
                 alloc,
                 freed_before,
@@ -119,16 +124,15 @@ impl Trace {
         }
         for (i, access) in self.accesses.iter().enumerate() {
             let whence = || format!("access {i}");
-            self.has_node(access.node, whence)?;
-            self.has_buffer(access.buffer, whence)?;
-            let buffer = self.buffer(access.buffer);
-            if access.bytes.end > buffer.range.len() {
-                return Err(TraceError::OutsideBuffer {
-                    node: access.node,
-                    buffer: buffer.name.clone(),
-                    bytes: access.bytes,
-                    len: buffer.range.len(),
-                });
+            self.has_bytes(access.node, access.buffer, access.bytes, whence)?;
+        }
+        for (i, access) in self.possible.iter().enumerate() {
+            let whence = || format!("possible access {i}");
+            self.has_bytes(access.node, access.buffer, access.bytes, whence)?;
+        }
+        for (i, reserved) in self.reserved.iter().enumerate() {
+            if let Some(stream) = reserved.stream {
+                self.has_stream(stream, || format!("reserved range {i}"))?;
             }
         }
         for (i, access) in self.unknown.iter().enumerate() {
@@ -142,6 +146,27 @@ impl Trace {
             if let Some(node) = broken.node {
                 self.has_node(node, whence)?;
             }
+        }
+        Ok(())
+    }
+
+    fn has_bytes(
+        &self,
+        node: NodeId,
+        buffer: BufferId,
+        bytes: ByteRange,
+        whence: impl Fn() -> String,
+    ) -> Result<(), TraceError> {
+        self.has_node(node, &whence)?;
+        self.has_buffer(buffer, &whence)?;
+        let buffer = self.buffer(buffer);
+        if bytes.end > buffer.range.len() {
+            return Err(TraceError::OutsideBuffer {
+                node,
+                buffer: buffer.name.clone(),
+                bytes,
+                len: buffer.range.len(),
+            });
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::{Trace, TraceError};
 pub const FORMAT: &str = "streamweir-trace";
 
 /// The version that this build writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 #[derive(Serialize)]
 struct FileOut<'a> {

@@ -37,14 +37,15 @@ mod node;
 mod range;
 mod stream;
 
-pub use access::{Access, AccessMode, Phase, UnknownAccess};
+pub use access::{Access, AccessMode, Phase, PossibleAccess, UnknownAccess};
 pub use buffer::{AllocPoint, Buffer, BufferKind};
 pub use check::TraceError;
 pub use id::{BufferId, NodeId, ScopeId, StreamId};
 pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
-pub use model::{Edge, EdgeKind, ProtocolBreak, Trace};
+pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace};
 pub use node::{
-    CopyNode, FillNode, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine,
+    AllocNode, BlockSync, CopyNode, FillNode, FreeNode, KernelNode, Node, NodeKind, Param, PdlWait,
+    PointerParam, SourceLine,
 };
 pub use range::ByteRange;
 pub use stream::{Stream, StreamEnd};

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Buffer, BufferId, Node, NodeId, ScopeId, SourceLine, Stream, StreamId, UnknownAccess,
+    Access, Buffer, BufferId, ByteRange, Node, NodeId, PossibleAccess, ScopeId, SourceLine, Stream,
+    StreamId, UnknownAccess,
 };
 
 /// The record of one capture.
@@ -31,9 +32,15 @@ pub struct Trace {
     /// The accesses.
     #[serde(default)]
     pub accesses: Vec<Access>,
+    /// Accesses that nothing declares and a parameter makes possible.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub possible: Vec<PossibleAccess>,
     /// Declared accesses to memory that is no buffer of this trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownAccess>,
+    /// The memory that the scratch pools hold, whether buffers lie in it or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reserved: Vec<Reserved>,
     /// What was recorded against the capture protocol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocol: Vec<ProtocolBreak>,
@@ -85,6 +92,17 @@ impl EdgeKind {
     fn is_full(&self) -> bool {
         matches!(self, Self::Full)
     }
+}
+
+/// Memory that a scratch pool holds for the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reserved {
+    /// The stream whose pool holds it; `None` when streams share it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamId>,
+    /// Its device addresses.
+    pub range: ByteRange,
 }
 
 /// Something that was recorded against the rules of stream capture.

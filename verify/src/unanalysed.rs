@@ -24,8 +24,6 @@ fn opaque(kind: &NodeKind) -> bool {
         kind,
         NodeKind::Host
             | NodeKind::ChildGraph
-            | NodeKind::MemAlloc
-            | NodeKind::MemFree
             | NodeKind::BatchMemOp
             | NodeKind::Conditional
             | NodeKind::SemaphoreSignal

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
-    Access, AllocPoint, Buffer, BufferId, BufferKind, CopyNode, Edge, FillNode, KernelNode, Node,
-    NodeId, NodeKind, Param, PointerParam, SourceLine, Stream, StreamEnd, Trace,
+    Access, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge, FillNode,
+    KernelNode, Node, NodeId, NodeKind, Param, PointerParam, SourceLine, Stream, StreamEnd, Trace,
 };
 
 use super::record::{BufferKey, Command, Recording, What};
@@ -263,19 +263,20 @@ impl<'a> Builder<'a> {
                     grid: shape.grid,
                     block: shape.block,
                     shared_bytes: shape.shared_bytes,
+                    sync: BlockSync::Independent,
                     params: self.params(info, params, pointers),
                 };
                 add(NodeKind::Kernel(kernel), symbol.to_owned());
             }
             &What::Copy { to, from, bytes } => {
                 add(
-                    NodeKind::Memcpy(CopyNode { to, from, bytes }),
+                    NodeKind::Memcpy(CopyNode::linear(to, from, bytes)),
                     "copy".to_owned(),
                 );
             }
             &What::Fill { to, bytes, value } => {
                 add(
-                    NodeKind::Memset(FillNode { to, bytes, value }),
+                    NodeKind::Memset(FillNode::linear(to, bytes, value)),
                     "fill".to_owned(),
                 );
             }

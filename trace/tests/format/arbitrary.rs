@@ -6,9 +6,10 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use streamweir_trace::{
-    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, CopyNode, Edge,
-    EdgeKind, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, Phase, PointerParam,
-    ProtocolBreak, ScopeId, SourceLine, Stream, StreamEnd, StreamId, Trace, UnknownAccess,
+    Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, ByteRange,
+    CopyNode, Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeId, NodeKind, Param,
+    PdlWait, Phase, PointerParam, PossibleAccess, ProtocolBreak, Reserved, ScopeId, SourceLine,
+    Stream, StreamEnd, StreamId, Trace, UnknownAccess,
 };
 
 /// How many entries each table has, so that ids can be drawn below it.
@@ -32,42 +33,41 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
         .prop_flat_map(|sizes| (Just(sizes), vec(buffer(sizes), sizes.buffers)))
         .prop_flat_map(|(sizes, buffers)| {
             let lengths: Vec<u64> = buffers.iter().map(|b| b.range.len()).collect();
+            let memory = (
+                Just(buffers),
+                vec(access(sizes, lengths.clone()), 0..12),
+                vec(possible(sizes, lengths), 0..4),
+                vec(unknown(sizes), 0..3),
+                vec(reserved(sizes), 0..3),
+            );
             (
                 text(),
                 vec(stream(sizes), sizes.streams),
                 vec(text(), sizes.scopes),
                 vec(node(sizes), sizes.nodes),
                 vec(edge(sizes), 0..12),
-                Just(buffers),
-                vec(access(sizes, lengths), 0..12),
-                vec(unknown(sizes), 0..3),
+                memory,
                 vec(protocol_break(sizes), 0..3),
                 vec(text(), 0..3),
             )
         })
         .prop_map(
-            |(
-                name,
-                streams,
-                scopes,
-                nodes,
-                edges,
-                buffers,
-                accesses,
-                unknown,
-                protocol,
-                assumptions,
-            )| Trace {
-                name,
-                streams,
-                scopes,
-                nodes,
-                edges,
-                buffers,
-                accesses,
-                unknown,
-                protocol,
-                assumptions,
+            |(name, streams, scopes, nodes, edges, memory, protocol, assumptions)| {
+                let (buffers, accesses, possible, unknown, reserved) = memory;
+                Trace {
+                    name,
+                    streams,
+                    scopes,
+                    nodes,
+                    edges,
+                    buffers,
+                    accesses,
+                    possible,
+                    unknown,
+                    reserved,
+                    protocol,
+                    assumptions,
+                }
             },
         )
 }
@@ -149,6 +149,8 @@ fn buffer_kind(sizes: Sizes) -> impl Strategy<Value = BufferKind> {
     prop_oneof![
         scratch,
         stream_id(sizes).prop_map(|stream| BufferKind::Workspace { stream }),
+        (node_id(sizes), option::of(node_id(sizes)))
+            .prop_map(|(alloc, free)| BufferKind::Graph { alloc, free }),
         Just(BufferKind::Persistent),
     ]
 }
@@ -177,10 +179,30 @@ fn node(sizes: Sizes) -> impl Strategy<Value = Node> {
 fn node_kind(sizes: Sizes) -> impl Strategy<Value = NodeKind> {
     prop_oneof![
         4 => kernel(sizes).prop_map(NodeKind::Kernel),
-        1 => (any::<u64>(), any::<u64>(), any::<u64>())
-            .prop_map(|(to, from, bytes)| NodeKind::Memcpy(CopyNode { to, from, bytes })),
-        1 => (any::<u64>(), any::<u64>(), any::<u8>())
-            .prop_map(|(to, bytes, value)| NodeKind::Memset(FillNode { to, bytes, value })),
+        1 => any::<[u64; 6]>().prop_map(|[to, from, bytes, rows, to_pitch, from_pitch]| {
+            NodeKind::Memcpy(CopyNode {
+                to,
+                from,
+                bytes,
+                rows,
+                to_pitch,
+                from_pitch,
+            })
+        }),
+        1 => (any::<[u64; 4]>(), any::<u32>(), prop::sample::select(&[1_u8, 2, 4])).prop_map(
+            |([to, bytes, rows, pitch], value, element)| {
+                NodeKind::Memset(FillNode {
+                    to,
+                    bytes,
+                    value,
+                    element,
+                    rows,
+                    pitch,
+                })
+            },
+        ),
+        1 => any::<(u64, u64)>().prop_map(|(at, bytes)| NodeKind::MemAlloc(AllocNode { at, bytes })),
+        1 => any::<u64>().prop_map(|at| NodeKind::MemFree(FreeNode { at })),
         1 => prop::sample::select(PLAIN_KINDS),
         1 => any::<u32>().prop_map(NodeKind::Unknown),
     ]
@@ -193,8 +215,6 @@ pub(crate) const PLAIN_KINDS: &[NodeKind] = &[
     NodeKind::ChildGraph,
     NodeKind::EventWait,
     NodeKind::EventRecord,
-    NodeKind::MemAlloc,
-    NodeKind::MemFree,
     NodeKind::BatchMemOp,
     NodeKind::Conditional,
     NodeKind::SemaphoreSignal,
@@ -207,15 +227,23 @@ fn kernel(sizes: Sizes) -> impl Strategy<Value = KernelNode> {
         any::<[u32; 3]>(),
         any::<[u32; 3]>(),
         any::<u32>(),
+        prop::sample::select(&[
+            BlockSync::Independent,
+            BlockSync::Spin,
+            BlockSync::Cooperative,
+        ]),
         vec(param(sizes), 0..4),
     )
-        .prop_map(|(function, grid, block, shared_bytes, params)| KernelNode {
-            function,
-            grid,
-            block,
-            shared_bytes,
-            params,
-        })
+        .prop_map(
+            |(function, grid, block, shared_bytes, sync, params)| KernelNode {
+                function,
+                grid,
+                block,
+                shared_bytes,
+                sync,
+                params,
+            },
+        )
 }
 
 fn param(sizes: Sizes) -> impl Strategy<Value = Param> {
@@ -275,6 +303,22 @@ fn access(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = Access> {
                 phase,
             })
         })
+}
+
+fn possible(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = PossibleAccess> {
+    (access(sizes, lengths), any::<u32>(), any::<u32>()).prop_map(|(access, param, offset)| {
+        PossibleAccess {
+            node: access.node,
+            buffer: access.buffer,
+            bytes: access.bytes,
+            param,
+            offset,
+        }
+    })
+}
+
+fn reserved(sizes: Sizes) -> impl Strategy<Value = Reserved> {
+    (option::of(stream_id(sizes)), range()).prop_map(|(stream, range)| Reserved { stream, range })
 }
 
 fn unknown(sizes: Sizes) -> impl Strategy<Value = UnknownAccess> {

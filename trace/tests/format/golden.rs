@@ -1,20 +1,21 @@
-//! Files of version 1 that must stay readable, and the exact text that this
+//! Files of version 2 that must stay readable, and the exact text that this
 //! version writes. When one of these tests fails, files that people keep no
 //! longer mean what they meant: raise `VERSION` instead of editing a file here.
 
 use streamweir_trace::{
-    Access, AccessMode, AllocPoint, Buffer, BufferKind, ByteRange, CopyNode, Edge, EdgeKind,
-    FillNode, KernelNode, Node, NodeKind, Param, PdlWait, Phase, PointerParam, ProtocolBreak,
-    SourceLine, Stream, Trace, UnknownAccess, from_json, to_json_pretty,
+    Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferKind, ByteRange, CopyNode,
+    Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeKind, Param, PdlWait, Phase,
+    PointerParam, PossibleAccess, ProtocolBreak, Reserved, SourceLine, Stream, Trace,
+    UnknownAccess, from_json, to_json_pretty,
 };
 
 use crate::arbitrary::PLAIN_KINDS;
 
 /// Every field and every word of the format.
-const COMPLETE: &str = include_str!("data/complete.v1.json");
+const COMPLETE: &str = include_str!("data/complete.v2.json");
 
 /// Only the fields that a file must have.
-const MINIMAL: &str = include_str!("data/minimal.v1.json");
+const MINIMAL: &str = include_str!("data/minimal.v2.json");
 
 #[test]
 fn the_complete_file_is_written_and_read() {
@@ -82,8 +83,11 @@ fn complete() -> Trace {
         Node::new(
             NodeKind::Memset(FillNode {
                 to: 0x7f00_0002_0000,
-                bytes: 1024,
-                value: 255,
+                bytes: 512,
+                value: 0xff7f,
+                element: 2,
+                rows: 2,
+                pitch: 512,
             }),
             "poison",
         )
@@ -95,6 +99,7 @@ fn complete() -> Trace {
             grid: [64, 8, 1],
             block: [128, 1, 1],
             shared_bytes: 16384,
+            sync: BlockSync::Spin,
             params: vec![
                 Param {
                     name: "keys".into(),
@@ -134,12 +139,35 @@ fn complete() -> Trace {
             NodeKind::Memcpy(CopyNode {
                 to: 0x7f00_0003_0000,
                 from: 0x7f00_0002_0000,
-                bytes: 256,
+                bytes: 64,
+                rows: 4,
+                to_pitch: 64,
+                from_pitch: 256,
             }),
             "keep",
         )
         .on(main),
     );
+    let made = ByteRange::new(0x7f00_0004_0000, 0x7f00_0004_1000);
+    let alloc = trace.add_node(Node::new(
+        NodeKind::MemAlloc(AllocNode {
+            at: made.start,
+            bytes: made.len(),
+        }),
+        "take",
+    ));
+    let free = trace.add_node(Node::new(
+        NodeKind::MemFree(FreeNode { at: made.start }),
+        "give",
+    ));
+    for free in [None, Some(free)] {
+        trace.add_buffer(Buffer {
+            name: "partial sums".into(),
+            kind: BufferKind::Graph { alloc, free },
+            range: made,
+            carried: false,
+        });
+    }
     for kind in PLAIN_KINDS.iter().cloned().chain([NodeKind::Unknown(99)]) {
         let name = kind.word();
         let mut node = Node::new(kind, name);
@@ -180,6 +208,19 @@ fn complete() -> Trace {
     });
     trace.add_access(Access::new(logits, scores, bytes, AccessMode::ReadWrite));
     trace.add_access(Access::new(copy, scores, bytes, AccessMode::Atomic));
+    trace.possible.push(PossibleAccess {
+        node: logits,
+        buffer: keys,
+        bytes: ByteRange::new(0, 0x1_0000),
+        param: 2,
+        offset: 8,
+    });
+    for stream in [None, Some(side)] {
+        trace.reserved.push(Reserved {
+            stream,
+            range: ByteRange::new(0x7f00_0002_0000, 0x7f00_0004_0000),
+        });
+    }
     trace.unknown.push(UnknownAccess {
         node: logits,
         range: ByteRange::new(0xffff_ffff_ffff_ff00, u64::MAX),

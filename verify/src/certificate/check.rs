@@ -236,6 +236,14 @@ fn check_owners(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), Cert
                     return Err(broken("R11", node));
                 }
             }
+            BufferKind::Graph { alloc, free } => {
+                if !order.before(*alloc, node, touched.phase) {
+                    return Err(broken("R4", node));
+                }
+                if free.is_some_and(|free| !order.before(node, free, Phase::BeforeWait)) {
+                    return Err(broken("R8", node));
+                }
+            }
             BufferKind::Persistent => {}
         }
     }

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use streamweir_trace::{KernelNode, Node, NodeKind, Param, Trace};
+use streamweir_trace::{CopyNode, KernelNode, Node, NodeKind, Param, Trace};
 
 use crate::reconcile::Difference;
 use crate::rules::pointer;
@@ -27,15 +27,22 @@ pub(super) fn compare(trace: &Trace, declared: &Node, driver: &Node) -> Vec<Diff
         }
         (NodeKind::Memcpy(a), NodeKind::Memcpy(b)) => {
             if *a != Default::default() {
+                let (a, b) = (a.flattened(), b.flattened());
                 property("destination", hex(a.to), hex(b.to));
                 property("source", hex(a.from), hex(b.from));
                 property("length", a.bytes.to_string(), b.bytes.to_string());
+                property("rows", a.rows.to_string(), b.rows.to_string());
+                property("pitches", pitches(&a), pitches(&b));
             }
         }
         (NodeKind::Memset(a), NodeKind::Memset(b)) => {
             if *a != Default::default() {
+                let (a, b) = (a.flattened(), b.flattened());
                 property("destination", hex(a.to), hex(b.to));
                 property("length", a.bytes.to_string(), b.bytes.to_string());
+                property("rows", a.rows.to_string(), b.rows.to_string());
+                property("pitch", a.pitch.to_string(), b.pitch.to_string());
+                property("element", a.element.to_string(), b.element.to_string());
                 property("value", a.value.to_string(), b.value.to_string());
             }
         }
@@ -46,6 +53,10 @@ pub(super) fn compare(trace: &Trace, declared: &Node, driver: &Node) -> Vec<Diff
         }),
     }
     all
+}
+
+fn pitches(copy: &CopyNode) -> String {
+    format!("{} to {}", copy.from_pitch, copy.to_pitch)
 }
 
 fn launch(a: &KernelNode, b: &KernelNode, property: &mut impl FnMut(&str, String, String)) {

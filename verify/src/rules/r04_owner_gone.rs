@@ -23,13 +23,20 @@ use crate::rules::{Context, Rule};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     for touch in context.accesses.all() {
-        let BufferKind::Scratch {
-            alloc,
-            freed_before,
-            ..
-        } = &context.trace.buffer(touch.buffer).kind
-        else {
-            continue;
+        let (alloc, freed_before) = match &context.trace.buffer(touch.buffer).kind {
+            BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } => (alloc, freed_before),
+            BufferKind::Graph { alloc, .. } => {
+                findings.compared();
+                if !context.reach.ends_before(*alloc, touch.node, touch.phase) {
+                    findings.push(before_alloc(context, touch, *alloc));
+                }
+                continue;
+            }
+            BufferKind::Workspace { .. } | BufferKind::Persistent => continue,
         };
         for &node in &alloc.frontier {
             findings.compared();

@@ -53,13 +53,10 @@ fn recorded() -> Trace {
             block: [128, 1, 1],
             shared_bytes: 1024,
             params,
+            ..KernelNode::default()
         })
     };
-    trace.nodes[0].kind = NodeKind::Memset(FillNode {
-        to: 0x1000,
-        bytes: 64,
-        value: 0,
-    });
+    trace.nodes[0].kind = NodeKind::Memset(FillNode::linear(0x1000, 64, 0));
     trace.nodes[1].kind = kernel("project", vec![pointer("q", 0, q, 0x1000), len(8)]);
     trace.nodes[2].kind = kernel(
         "logits",
@@ -69,11 +66,7 @@ fn recorded() -> Trace {
             len(16),
         ],
     );
-    trace.nodes[3].kind = NodeKind::Memcpy(CopyNode {
-        to: 0x3000,
-        from: 0x1000,
-        bytes: 64,
-    });
+    trace.nodes[3].kind = NodeKind::Memcpy(CopyNode::linear(0x3000, 0x1000, 64));
     trace.nodes[4].kind = kernel(
         "attend",
         vec![

@@ -20,11 +20,7 @@ pub(super) fn fill_node_tells_operands(rig: &Rig<'_>) -> Check {
     rig.begin(stream)?;
     rig.fill(stream, data, 7)?;
     let graph = rig.end(stream)?;
-    let fill = FillNode {
-        to: data,
-        bytes: BYTES,
-        value: 7,
-    };
+    let fill = FillNode::linear(data, BYTES, 7);
     equal("the nodes", vec![NodeKind::Memset(fill)], rig.kinds(graph)?)
 }
 
@@ -35,13 +31,8 @@ pub(super) fn copy_node_tells_operands(rig: &Rig<'_>) -> Check {
     rig.copy(stream, from, host as u64)?;
     rig.copy(stream, host as u64, to)?;
     let graph = rig.end(stream)?;
-    let copies = [(to, from), (from, host as u64), (host as u64, to)].map(|(to, from)| {
-        NodeKind::Memcpy(CopyNode {
-            to,
-            from,
-            bytes: BYTES,
-        })
-    });
+    let copies = [(to, from), (from, host as u64), (host as u64, to)]
+        .map(|(to, from)| NodeKind::Memcpy(CopyNode::linear(to, from, BYTES)));
     equal("the nodes", copies.to_vec(), rig.kinds(graph)?)
 }
 
@@ -133,7 +124,7 @@ pub(super) fn nodes_come_in_order_of_creation(rig: &Rig<'_>) -> Check {
         .iter()
         .map(|kind| match kind {
             NodeKind::Memset(fill) => fill.value,
-            _ => u8::MAX,
+            _ => u32::MAX,
         })
         .collect();
     equal("the values filled", vec![0, 1, 2, 3], values)

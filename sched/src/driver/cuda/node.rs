@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use cudarc::driver::sys;
-use streamweir_trace::{CopyNode, FillNode, KernelNode, NodeKind};
+use streamweir_trace::{AllocNode, BlockSync, CopyNode, FillNode, FreeNode, KernelNode, NodeKind};
 
 use super::library::Library;
 use super::params::{self, ParamBytes};
@@ -37,8 +37,8 @@ pub(super) unsafe fn read(library: &Library, node: sys::CUgraphNode) -> DriverRe
         7 => NodeKind::EventRecord,
         8 => NodeKind::SemaphoreSignal,
         9 => NodeKind::SemaphoreWait,
-        10 => NodeKind::MemAlloc,
-        11 => NodeKind::MemFree,
+        10 => NodeKind::MemAlloc(AllocNode::default()),
+        11 => NodeKind::MemFree(FreeNode::default()),
         12 => NodeKind::BatchMemOp,
         13 => NodeKind::Conditional,
         other => NodeKind::Unknown(other),
@@ -77,6 +77,7 @@ unsafe fn kernel(library: &Library, node: sys::CUgraphNode) -> DriverResult<Kern
         grid: [found.gridDimX, found.gridDimY, found.gridDimZ],
         block: [found.blockDimX, found.blockDimY, found.blockDimZ],
         shared_bytes: found.sharedMemBytes,
+        sync: BlockSync::Independent,
         params,
     })
 }
@@ -156,8 +157,8 @@ unsafe fn copy(library: &Library, node: sys::CUgraphNode) -> DriverResult<CopyNo
     Ok(unsafe { copy_operands(&found) })
 }
 
-/// The operands of a copy. A strided copy counts the bytes that it copies, not
-/// those that it skips.
+/// The operands of a copy. A copy of several layers with gaps between them has
+/// no description in a trace: it comes out as one whose operands are not known.
 ///
 /// # Safety
 /// Every byte of the struct is initialised. Its two memory types need not be
@@ -183,15 +184,20 @@ unsafe fn copy_operands(found: &MaybeUninit<sys::CUDA_MEMCPY3D>) -> CopyNode {
             pitch: (*found).dstPitch,
             height: (*found).dstHeight,
         };
+        let (height, layers) = ((*found).Height.max(1), (*found).Depth.max(1));
+        let gaps = |side: &Side| layers > 1 && side.height != height;
+        if gaps(&to) || gaps(&from) {
+            return CopyNode::default();
+        }
         CopyNode {
             to: to.first_byte(),
             from: from.first_byte(),
-            bytes: product([
-                (*found).WidthInBytes,
-                (*found).Height.max(1),
-                (*found).Depth.max(1),
-            ]),
+            bytes: (*found).WidthInBytes as u64,
+            rows: product([height, layers, 1]),
+            to_pitch: to.pitch as u64,
+            from_pitch: from.pitch as u64,
         }
+        .flattened()
     }
 }
 
@@ -234,13 +240,18 @@ unsafe fn fill(library: &Library, node: sys::CUgraphNode) -> DriverResult<FillNo
 }
 
 /// The operands of a fill. The driver may widen the elements of a fill with
-/// bytes; of a pattern whose bytes differ, the lowest one is given.
+/// bytes; the flattened form undoes that.
 fn fill_operands(found: &sys::CUDA_MEMSET_NODE_PARAMS) -> FillNode {
     FillNode {
         to: found.dst,
-        bytes: product([found.elementSize as usize, found.width, found.height.max(1)]),
-        value: found.value.to_le_bytes()[0],
+        bytes: product([found.elementSize as usize, found.width, 1]),
+        value: found.value,
+        // 1, 2 or 4 by the driver's definition.
+        element: found.elementSize as u8,
+        rows: found.height.max(1) as u64,
+        pitch: found.pitch as u64,
     }
+    .flattened()
 }
 
 /// Wraps, as the driver's own address arithmetic does: an operand that does not
@@ -277,19 +288,11 @@ mod tests {
                 (*found).Depth = 1;
             }
         });
-        assert_eq!(
-            copy,
-            CopyNode {
-                to: 0x7000,
-                from: 0x1000,
-                bytes: 384
-            }
-        );
+        assert_eq!(copy, CopyNode::linear(0x7000, 0x1000, 384));
     }
 
-    #[test]
-    fn a_strided_copy_starts_at_its_offsets_and_counts_what_it_copies() {
-        let copy = copied(|found| {
+    fn strided(layers: usize, height: usize) -> CopyNode {
+        copied(|found| {
             // SAFETY: fields of a local.
             unsafe {
                 (*found).srcMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_UNIFIED;
@@ -298,22 +301,38 @@ mod tests {
                 (*found).srcY = 2;
                 (*found).srcZ = 3;
                 (*found).srcPitch = 256;
-                (*found).srcHeight = 8;
+                (*found).srcHeight = height;
                 (*found).dstMemoryType = sys::CUmemorytype::CU_MEMORYTYPE_ARRAY;
                 (*found).dstDevice = 0xdead;
+                (*found).dstPitch = 64;
+                (*found).dstHeight = 4;
                 (*found).WidthInBytes = 64;
                 (*found).Height = 4;
-                (*found).Depth = 2;
+                (*found).Depth = layers;
             }
-        });
-        assert_eq!(
-            copy,
-            CopyNode {
-                to: 0,
-                from: 0x10000 + 16 + 2 * 256 + 3 * 256 * 8,
-                bytes: 64 * 4 * 2
-            }
-        );
+        })
+    }
+
+    #[test]
+    fn a_strided_copy_starts_at_its_offsets_and_counts_its_rows() {
+        let from: u64 = 0x10000 + 16 + 2 * 256;
+        let expected = |skipped, rows| CopyNode {
+            to: 0,
+            from: from + skipped,
+            bytes: 64,
+            rows,
+            to_pitch: 64,
+            from_pitch: 256,
+        };
+        assert_eq!(strided(1, 8), expected(3 * 256 * 8, 4));
+        assert_eq!(strided(2, 4), expected(3 * 256 * 4, 8));
+        let read = strided(1, 8).read().expect("in range");
+        assert_eq!(read.len(), 3 * 256 + 64);
+    }
+
+    #[test]
+    fn a_copy_with_gaps_between_its_layers_is_not_described() {
+        assert_eq!(strided(2, 8), CopyNode::default());
     }
 
     #[test]
@@ -340,13 +359,17 @@ mod tests {
             width: 100,
             height: 1,
         };
-        let fill = fill_operands(&found);
-        assert_eq!((fill.to, fill.bytes, fill.value), (0x2000, 100, 0x7f));
+        assert_eq!(fill_operands(&found), FillNode::linear(0x2000, 100, 0x7f));
         found.elementSize = 4;
         found.value = 0x0a0a_0a0a;
+        assert_eq!(fill_operands(&found), FillNode::linear(0x2000, 400, 0x0a));
+        found.value = 0x0b0a_0b0a;
         found.height = 3;
+        found.pitch = 512;
         let fill = fill_operands(&found);
-        assert_eq!((fill.bytes, fill.value), (1200, 0x0a));
+        assert_eq!((fill.element, fill.value), (2, 0x0b0a));
+        assert_eq!((fill.bytes, fill.rows, fill.pitch), (400, 3, 512));
+        assert_eq!(fill.written().map(|range| range.len()), Some(2 * 512 + 400));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::sys;
-use streamweir_trace::{ByteRange, EdgeKind, NodeKind};
+use streamweir_trace::{AllocNode, ByteRange, EdgeKind, FreeNode, NodeKind};
 
 use super::context::Context;
 use super::fake::{self, FOREIGN, PRIMARY};
@@ -306,8 +306,8 @@ fn node_types_follow_the_numbers_of_the_driver() {
         (7, NodeKind::EventRecord),
         (8, NodeKind::SemaphoreSignal),
         (9, NodeKind::SemaphoreWait),
-        (10, NodeKind::MemAlloc),
-        (11, NodeKind::MemFree),
+        (10, NodeKind::MemAlloc(AllocNode::default())),
+        (11, NodeKind::MemFree(FreeNode::default())),
         (12, NodeKind::BatchMemOp),
         (13, NodeKind::Conditional),
         (16, NodeKind::Unknown(16)),

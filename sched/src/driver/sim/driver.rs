@@ -128,7 +128,7 @@ unsafe impl Driver for SimDriver {
                         .with(format!("{bytes} bytes from {address:#x} on")));
                 }
             }
-            device.submit(stream, Work::Copy(CopyNode { to, from, bytes }))
+            device.submit(stream, Work::Copy(CopyNode::linear(to, from, bytes)))
         })
     }
 
@@ -149,7 +149,7 @@ unsafe impl Driver for SimDriver {
                     .fail(ErrorClass::InvalidValue)
                     .with(format!("{bytes} bytes from {to:#x} on")));
             }
-            device.submit(stream, Work::Fill(FillNode { to, bytes, value }))
+            device.submit(stream, Work::Fill(FillNode::linear(to, bytes, value)))
         })
     }
 

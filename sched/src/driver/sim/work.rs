@@ -62,12 +62,13 @@ impl Work {
                 })
             }
             Self::Copy(copy) => {
+                // Only linear copies and fills of bytes are submitted.
                 let (skip, bytes) = chunk(copy.bytes, slice);
                 memory.copy(copy.to + skip, copy.from + skip, bytes)
             }
             Self::Fill(fill) => {
                 let (skip, bytes) = chunk(fill.bytes, slice);
-                memory.fill(fill.to + skip, fill.value, bytes)
+                memory.fill(fill.to + skip, fill.value as u8, bytes)
             }
             Self::EventRecord(_) | Self::EventWait(_) => Ok(()),
         }
@@ -107,6 +108,7 @@ impl Work {
                         pointer: None,
                     })
                     .collect(),
+                ..KernelNode::default()
             }),
             Self::Copy(copy) => NodeKind::Memcpy(*copy),
             Self::Fill(fill) => NodeKind::Memset(*fill),
