@@ -52,6 +52,16 @@ pub(crate) enum Cause {
     ForeignStream,
     /// Bytes that nothing has written.
     Unwritten,
+    /// Graph memory that no node of the graph frees.
+    NeverFreed,
+    /// Graph memory freed while a node may still use it.
+    FreedWhileUsed,
+    /// A second free node of the same memory.
+    FreedTwice,
+    /// A free node of memory that the graph does not allocate.
+    FreesForeign,
+    /// Blocks that spin, beside a kernel that may take their place.
+    NotResident,
     /// The driver differs; the text says how.
     Driver(String),
 }

@@ -55,6 +55,7 @@ mod error;
 mod findings;
 mod fix;
 mod graph;
+mod graph_memory;
 mod reach;
 mod reconcile;
 mod report;
@@ -69,7 +70,7 @@ pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
 pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
-pub use rules::Rule;
+pub use rules::{FREED_BY_LAUNCHER, Rule};
 
 use streamweir_trace::Trace;
 

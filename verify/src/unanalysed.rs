@@ -1,60 +1,105 @@
-//! What a verdict does not speak about (R10): said in plain words beside it.
+//! R10, not analysed: what a verdict does not speak about, said in plain words
+//! beside it and never passed in silence.
+//!
+//! ```text
+//! said:  safe: capture "decode" (...)
+//!          = 3 nodes not analysed: child graph (n2 `body`, n5 `body`, n9 `tail`): ...
+//! ```
+//!
+//! A node is listed when its accesses were not declared, or when it is of a kind
+//! that touches memory in ways a trace cannot name and has no access declared.
+//! Its place in the order is known and used; its effect on memory is not.
 
-use streamweir_trace::{NodeId, NodeKind, Trace};
+use std::collections::HashSet;
 
-/// The nodes whose effect on memory is not known: declared as such, or of a
-/// kind that touches memory in ways a trace cannot name and without an access.
+use streamweir_trace::{AllocNode, BufferKind, FreeNode, NodeId, NodeKind, Trace};
+
+/// How many nodes of a kind a line names.
+const NAMED: usize = 4;
+
+/// The nodes whose effect on memory is not known.
 pub(crate) fn nodes(trace: &Trace) -> Vec<NodeId> {
     let mut declared = vec![false; trace.nodes.len()];
     for access in &trace.accesses {
         declared[access.node.index()] = true;
     }
-    trace
-        .nodes
-        .iter()
-        .zip(declared)
-        .enumerate()
-        .filter(|(_, (node, declared))| !node.analysed || (opaque(&node.kind) && !declared))
-        .map(|(at, _)| NodeId::at(at))
+    let mut named: HashSet<NodeId> = HashSet::new();
+    for buffer in &trace.buffers {
+        if let BufferKind::Graph { alloc, free } = buffer.kind {
+            named.extend(free.into_iter().chain([alloc]));
+        }
+    }
+    let unknown = |at: usize| {
+        let node = &trace.nodes[at];
+        let operands = match &node.kind {
+            NodeKind::MemAlloc(AllocNode { at: 0, .. }) | NodeKind::MemFree(FreeNode { at: 0 }) => {
+                named.contains(&NodeId::at(at))
+            }
+            _ => true,
+        };
+        !node.analysed || ((why(&node.kind).is_some() || !operands) && !declared[at])
+    };
+    (0..trace.nodes.len())
+        .filter(|&at| unknown(at))
+        .map(NodeId::at)
         .collect()
 }
 
-fn opaque(kind: &NodeKind) -> bool {
-    matches!(
-        kind,
-        NodeKind::Host
-            | NodeKind::ChildGraph
-            | NodeKind::BatchMemOp
-            | NodeKind::Conditional
-            | NodeKind::SemaphoreSignal
-            | NodeKind::SemaphoreWait
-            | NodeKind::Unknown(_)
-    )
+/// Why nodes of this kind cannot be looked into, and what that leaves open.
+fn why(kind: &NodeKind) -> Option<&'static str> {
+    match kind {
+        NodeKind::Host => Some("the function may touch any host memory, and device memory it maps"),
+        NodeKind::ChildGraph => {
+            Some("its nodes are not expanded, and may touch any memory that they refer to")
+        }
+        NodeKind::BatchMemOp => {
+            Some("its words may be waited for, or written, outside of this graph")
+        }
+        NodeKind::Conditional => {
+            Some("whether its body runs, and how often, is decided on the device")
+        }
+        NodeKind::SemaphoreSignal | NodeKind::SemaphoreWait => {
+            Some("the other side of the semaphore is outside of this graph")
+        }
+        NodeKind::Unknown(_) => Some("this version does not know the driver's kind"),
+        _ => None,
+    }
 }
 
 /// One line for each kind among `nodes`: "3 nodes not analysed: child graph
-/// (n2, n5, n9)".
+/// (n2 `body`, n5 `body`, n9 `tail`): its nodes are not expanded, ...".
 pub(crate) fn lines(trace: &Trace, nodes: &[NodeId]) -> Vec<String> {
-    const NAMED: usize = 4;
-    let mut kinds: Vec<(&'static str, Vec<NodeId>)> = Vec::new();
+    let mut kinds: Vec<(&NodeKind, Vec<NodeId>)> = Vec::new();
     for &node in nodes {
-        let word = trace.node(node).kind.word();
-        match kinds.iter_mut().find(|(kind, _)| *kind == word) {
+        let kind = &trace.node(node).kind;
+        let word = kind.word();
+        match kinds.iter_mut().find(|(kind, _)| kind.word() == word) {
             Some((_, nodes)) => nodes.push(node),
-            None => kinds.push((word, vec![node])),
+            None => kinds.push((kind, vec![node])),
         }
     }
     kinds
         .into_iter()
-        .map(|(kind, nodes)| {
-            let plural = if nodes.len() == 1 { "" } else { "s" };
-            let names: Vec<String> = nodes.iter().take(NAMED).map(NodeId::to_string).collect();
-            let more = if nodes.len() > NAMED { ", ..." } else { "" };
-            format!(
-                "{} node{plural} not analysed: {kind} ({}{more})",
-                nodes.len(),
-                names.join(", ")
-            )
-        })
+        .map(|(kind, nodes)| line(trace, kind, &nodes))
         .collect()
+}
+
+fn line(trace: &Trace, kind: &NodeKind, nodes: &[NodeId]) -> String {
+    let plural = if nodes.len() == 1 { "" } else { "s" };
+    let names: Vec<String> = nodes
+        .iter()
+        .take(NAMED)
+        .map(|&node| format!("{node} `{}`", trace.node(node).name))
+        .collect();
+    let more = if nodes.len() > NAMED { ", ..." } else { "" };
+    let why = match kind {
+        NodeKind::MemAlloc(_) | NodeKind::MemFree(_) => "its address is not known",
+        kind => why(kind).unwrap_or("its accesses are not declared"),
+    };
+    format!(
+        "{} node{plural} not analysed: {} ({}{more}): {why}",
+        nodes.len(),
+        kind.word(),
+        names.join(", ")
+    )
 }

@@ -4,7 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{
-    Access, BufferId, BufferKind, ByteRange, EdgeKind, NodeId, NodeKind, PdlWait, Phase, Trace,
+    Access, AllocNode, BufferId, BufferKind, ByteRange, EdgeKind, FreeNode, NodeId, NodeKind,
+    PdlWait, Phase, Trace,
 };
 
 use crate::certificate::{Certificate, CertificateError, VERSION, digest};
@@ -43,13 +44,24 @@ fn broken(rule: &'static str, node: NodeId) -> CertificateError {
 
 fn check_statements(trace: &Trace, certificate: &Certificate) -> Result<(), CertificateError> {
     let stats = &certificate.stats;
+    let mut named: HashSet<NodeId> = HashSet::new();
+    for buffer in &trace.buffers {
+        if let BufferKind::Graph { alloc, free } = buffer.kind {
+            named.extend(free.into_iter().chain([alloc]));
+        }
+    }
     let declared: HashSet<NodeId> = trace.accesses.iter().map(|access| access.node).collect();
     let unknown: Vec<NodeId> = (0..trace.nodes.len())
         .map(NodeId::at)
         .filter(|&node| {
-            use NodeKind::{Empty, EventRecord, EventWait, Kernel, Memcpy, Memset};
-            let plain = match trace.node(node).kind {
+            use NodeKind::{
+                Empty, EventRecord, EventWait, Kernel, MemAlloc, MemFree, Memcpy, Memset,
+            };
+            let plain = match &trace.node(node).kind {
                 Kernel(_) | Memcpy(_) | Memset(_) | Empty | EventWait | EventRecord => true,
+                MemAlloc(AllocNode { at, .. }) | MemFree(FreeNode { at }) => {
+                    *at != 0 || named.contains(&node)
+                }
                 _ => declared.contains(&node),
             };
             !plain || !trace.node(node).analysed

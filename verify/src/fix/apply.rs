@@ -1,8 +1,8 @@
 //! Applying a fix to a trace.
 
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Edge, Node, NodeId, NodeKind,
-    StreamId, Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Edge, FreeNode, Node, NodeId,
+    NodeKind, StreamId, Trace,
 };
 
 use crate::Fix;
@@ -60,6 +60,8 @@ impl Fix {
                     trace.protocol.remove(entry as usize);
                 }
             }
+            Self::FreeAtEnd { alloc, instead_of } => free_at_end(&mut trace, alloc, instead_of),
+            Self::DropFree { node } => trace.nodes[node.index()].kind = NodeKind::Empty,
             Self::CaptureAgain => {}
         }
         trace
@@ -193,9 +195,17 @@ fn insert_node(trace: &mut Trace, at: NodeId, node: Node) {
             shift_position(&mut alloc.before);
             freed_before.iter_mut().for_each(shift_position);
         }
+        if let BufferKind::Graph { alloc, free } = &mut buffer.kind {
+            shift(alloc);
+            free.iter_mut().for_each(shift);
+        }
     }
     trace
         .accesses
+        .iter_mut()
+        .for_each(|access| shift(&mut access.node));
+    trace
+        .possible
         .iter_mut()
         .for_each(|access| shift(&mut access.node));
     trace
@@ -207,6 +217,53 @@ fn insert_node(trace: &mut Trace, at: NodeId, node: Node) {
         .iter_mut()
         .filter_map(|entry| entry.node.as_mut())
         .for_each(shift);
+}
+
+/// Frees what `alloc` allocates in a new node behind all others. The free node
+/// that it has now stays as a place for its edges to meet.
+fn free_at_end(trace: &mut Trace, alloc: NodeId, instead_of: Option<NodeId>) {
+    if let Some(free) = instead_of {
+        trace.nodes[free.index()].kind = NodeKind::Empty;
+    }
+    let new = NodeId::at(trace.nodes.len());
+    let mut at = match &trace.node(alloc).kind {
+        NodeKind::MemAlloc(alloc) => alloc.at,
+        _ => 0,
+    };
+    let mut ours = vec![false; trace.buffers.len()];
+    for (buffer, ours) in trace.buffers.iter_mut().zip(&mut ours) {
+        if let BufferKind::Graph { alloc: of, free } = &mut buffer.kind
+            && *of == alloc
+        {
+            at = buffer.range.start;
+            *free = Some(new);
+            *ours = true;
+        }
+    }
+    // What leads nowhere, for the work without accesses; and every user, since
+    // a programmatic edge out of one may order nothing.
+    let mut first = vec![true; trace.nodes.len()];
+    for edge in &trace.edges {
+        first[edge.from.index()] = false;
+    }
+    first[alloc.index()] = true;
+    for access in trace.accesses.iter().filter(|a| ours[a.buffer.index()]) {
+        first[access.node.index()] = true;
+    }
+    let mut node = Node::new(
+        NodeKind::MemFree(FreeNode { at }),
+        format!("free {}", trace.node(alloc).name),
+    );
+    node.stream = (!trace.streams.is_empty()).then_some(StreamId(0));
+    trace.add_node(node);
+    for from in (0..first.len()).filter(|&from| first[from]) {
+        trace.add_edge(Edge::full(NodeId::at(from), new));
+    }
+    if let Some(origin) = trace.streams.first_mut()
+        && !origin.end.frontier.is_empty()
+    {
+        origin.end.frontier.push(new);
+    }
 }
 
 /// Copies a workspace for `stream` and lets the nodes of that stream use the

@@ -69,6 +69,19 @@ pub enum Fix {
         /// The stream.
         stream: StreamId,
     },
+    /// Free memory that the graph allocates after everything else in the graph,
+    /// and nowhere before.
+    FreeAtEnd {
+        /// The allocation node.
+        alloc: NodeId,
+        /// The free node that it has now.
+        instead_of: Option<NodeId>,
+    },
+    /// Leave a free node out.
+    DropFree {
+        /// The free node.
+        node: NodeId,
+    },
     /// Do not make a call that a capture does not allow.
     Withdraw {
         /// The entry of the trace's protocol table.
@@ -153,6 +166,11 @@ impl Fix {
                 trace.stream(*stream).name,
                 buffer(*id)
             ),
+            Self::FreeAtEnd { alloc, .. } => format!(
+                "free what {} allocates in the graph, after all work that uses it",
+                node(*alloc)
+            ),
+            Self::DropFree { node: free } => format!("leave {} out", node(*free)),
             Self::Withdraw { entry } => match trace.protocol.get(*entry as usize) {
                 Some(entry) => format!("move `{}` out of the capture", entry.call),
                 None => "move the call out of the capture".to_owned(),

@@ -53,6 +53,28 @@ pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
         Cause::Unwritten => {
             format!("\"{a}\" is read before anything has written it in this replay")
         }
+        Cause::NeverFreed if finding.buffers[0].is_none() => {
+            "the graph allocates memory that no node of it frees, so its second launch fails"
+                .to_owned()
+        }
+        Cause::NeverFreed => {
+            format!("no node of the graph frees \"{a}\", so the second launch fails")
+        }
+        Cause::FreedWhileUsed => {
+            format!("\"{a}\" is used by a node that does not end before its free node")
+        }
+        Cause::FreedTwice => "memory of the graph is freed a second time".to_owned(),
+        Cause::FreesForeign if finding.buffers[0].is_none() => {
+            "a free node of memory that no node of this graph allocates".to_owned()
+        }
+        Cause::FreesForeign => {
+            format!("a free node frees \"{a}\", which no node of this graph allocates")
+        }
+        Cause::NotResident => {
+            "kernels may run together, and the blocks of one spin on each other with nothing to \
+             guarantee that all of them are resident"
+                .to_owned()
+        }
         Cause::Driver(what) => what.clone(),
     }
 }

@@ -9,10 +9,14 @@ mod r02_shared_bytes;
 mod r03_unknown_memory;
 mod r04_owner_gone;
 mod r06_protocol;
+mod r07_not_relaunchable;
+mod r08_free_too_early;
 mod r11_library_state;
 mod r13_read_before_write;
+mod r14_co_residency;
 
 pub(crate) use r03_unknown_memory::pointer;
+pub use r07_not_relaunchable::FREED_BY_LAUNCHER;
 
 use std::fmt;
 
@@ -24,6 +28,7 @@ use crate::accesses::{Accesses, Touch};
 use crate::error::check_form;
 use crate::findings::Findings;
 use crate::graph::Graph;
+use crate::graph_memory::GraphMemory;
 use crate::reach::Reach;
 
 /// The rules that a trace is checked against.
@@ -43,15 +48,33 @@ pub enum Rule {
     /// Scratch is used before its alloc point or after its free.
     #[serde(rename = "R4")]
     OwnerGone,
+    /// Two launches of graphs, or a launch and eager work, whose bytes conflict
+    /// may be in flight together, or a replay overwrites a live output.
+    #[serde(rename = "R5")]
+    InFlight,
     /// A forked stream is not joined, or a call broke the rules of capture.
     #[serde(rename = "R6")]
     Protocol,
+    /// The graph allocates memory that none of its nodes frees.
+    #[serde(rename = "R7")]
+    NotRelaunchable,
+    /// Memory of the graph is freed before all its uses have ended, or is not
+    /// there to be freed.
+    #[serde(rename = "R8")]
+    FreeTooEarly,
     /// The workspace of one captured stream is used by another.
     #[serde(rename = "R11")]
     LibraryState,
+    /// Bytes that go between a graph and a copy, the host or another producer or
+    /// consumer outside it are not handed over.
+    #[serde(rename = "R12")]
+    External,
     /// Scratch is read where nothing has written it in this replay.
     #[serde(rename = "R13")]
     ReadBeforeWrite,
+    /// A kernel whose blocks spin on each other may run beside another kernel.
+    #[serde(rename = "R14")]
+    CoResidency,
     /// The driver's graph is not what was recorded.
     #[serde(rename = "reconciliation")]
     Reconciliation,
@@ -65,9 +88,14 @@ impl Rule {
             Self::SharedBytes => "R2",
             Self::UnknownMemory => "R3",
             Self::OwnerGone => "R4",
+            Self::InFlight => "R5",
             Self::Protocol => "R6",
+            Self::NotRelaunchable => "R7",
+            Self::FreeTooEarly => "R8",
             Self::LibraryState => "R11",
+            Self::External => "R12",
             Self::ReadBeforeWrite => "R13",
+            Self::CoResidency => "R14",
             Self::Reconciliation => "reconciliation",
         }
     }
@@ -86,6 +114,7 @@ pub(crate) struct Context<'a> {
     pub(crate) graph: Graph,
     pub(crate) reach: Reach,
     pub(crate) accesses: Accesses,
+    pub(crate) graph_memory: GraphMemory,
 }
 
 impl<'a> Context<'a> {
@@ -103,6 +132,7 @@ impl<'a> Context<'a> {
             trace,
             reach,
             accesses: Accesses::new(trace),
+            graph_memory: GraphMemory::new(trace, &graph),
             graph,
         })
     }
@@ -134,7 +164,10 @@ pub(crate) fn run(context: &Context<'_>) -> Findings {
     r03_unknown_memory::check(context, &findings);
     r04_owner_gone::check(context, &findings);
     r06_protocol::check(context, &findings);
+    r07_not_relaunchable::check(context, &findings);
+    r08_free_too_early::check(context, &findings);
     r11_library_state::check(context, &findings);
     r13_read_before_write::check(context, &findings);
+    r14_co_residency::check(context, &findings);
     findings
 }

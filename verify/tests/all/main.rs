@@ -10,3 +10,4 @@ mod pdl;
 mod random;
 mod report;
 mod rules;
+mod rules_nodes;

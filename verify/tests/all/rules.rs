@@ -429,9 +429,11 @@ fn what_is_not_analysed_is_said() {
     assert_eq!(
         report.not_analysed,
         [
-            "1 node not analysed: host function (n0)",
-            "2 nodes not analysed: child graph (n1, n2)",
-            "1 node not analysed: kernel (n3)",
+            "1 node not analysed: host function (n0 `host`): \
+             the function may touch any host memory, and device memory it maps",
+            "2 nodes not analysed: child graph (n1 `child one`, n2 `child two`): \
+             its nodes are not expanded, and may touch any memory that they refer to",
+            "1 node not analysed: kernel (n3 `library`): its accesses are not declared",
         ]
     );
     assert_eq!(report.assumptions, ["page ids below 4096"]);

@@ -1,0 +1,101 @@
+//! R14, co-residency: a kernel whose blocks spin on each other's progress may
+//! run beside another kernel, and nothing guarantees that the device has room
+//! for all of its blocks at once. The resident blocks then wait for blocks that
+//! wait for their place.
+//!
+//! ```text
+//! breaks:  main ---+-- grid barrier ---+---     safe:  main --- grid barrier ---+-------------
+//!                   \                 /                                         \
+//!          side      +---- gemm -----+                  side                     +---- gemm ----
+//! ```
+//!
+//! A cooperative launch is the guarantee: the driver refuses a grid of more
+//! blocks than the device can hold at once (`cuLaunchCooperativeKernel`), and
+//! starts the blocks of an accepted one together or not at all; that is what
+//! the grid barrier of cooperative groups is specified to rest on. Such a
+//! launch waits for room without holding any, so it is safe beside other work,
+//! and two of them are safe beside each other: one runs after the other when
+//! both do not fit. Whether a spinning kernel fits when it runs alone depends
+//! on the device and is not in a trace.
+//!
+//! Nodes that may hold kernels of which nothing is known, such as child graphs
+//! and conditional bodies, make the hazard a possible one.
+
+use streamweir_trace::{BlockSync, NodeId, NodeKind, Phase};
+
+use crate::Fix;
+use crate::findings::{Cause, Finding, Findings};
+use crate::rules::{Context, Rule};
+
+pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+    for (at, node) in context.trace.nodes.iter().enumerate() {
+        let spins = matches!(&node.kind, NodeKind::Kernel(k) if k.sync == BlockSync::Spin);
+        if spins {
+            check_node(context, NodeId::at(at), findings);
+        }
+    }
+}
+
+/// Raises at most two hazards per chain: the last kernel before `spin` in the
+/// order of the graph and the first one after it. Joining these two leaves no
+/// other kernel of the chain beside it.
+fn check_node(context: &Context<'_>, spin: NodeId, findings: &Findings) {
+    let here = context.graph.position(spin);
+    for chain in context.reach.chains() {
+        // In a chain starts and ends follow each other, so what has ended
+        // before `spin` starts is its front, and what starts after its end is
+        // its back.
+        let ended = |&node: &NodeId| {
+            findings.compared();
+            context.reach.ends_before(node, spin, Phase::BeforeWait)
+        };
+        let pending = |&node: &NodeId| {
+            findings.compared();
+            !context.reach.ends_before(spin, node, Phase::BeforeWait)
+        };
+        let front = chain.partition_point(ended);
+        let back = front + chain[front..].partition_point(pending);
+        let beside = &chain[front..back];
+        let mut earlier = None;
+        for &other in beside {
+            let Some(proven) = runs_blocks(&context.trace.node(other).kind) else {
+                continue;
+            };
+            if other == spin {
+                continue;
+            }
+            if context.graph.position(other) < here {
+                earlier = Some((other, proven));
+            } else {
+                findings.push(beside_each_other(spin, other, proven));
+                break;
+            }
+        }
+        if let Some((other, proven)) = earlier {
+            findings.push(beside_each_other(other, spin, proven));
+        }
+    }
+}
+
+/// Whether a node occupies multiprocessors: certainly, possibly (false), or not
+/// at all as far as the programming model says.
+fn runs_blocks(kind: &NodeKind) -> Option<bool> {
+    match kind {
+        NodeKind::Kernel(_) => Some(true),
+        NodeKind::ChildGraph | NodeKind::Conditional | NodeKind::Unknown(_) => Some(false),
+        _ => None,
+    }
+}
+
+fn beside_each_other(first: NodeId, then: NodeId, proven: bool) -> Finding {
+    let fix = Fix::Join {
+        after: first,
+        before: then,
+    };
+    Finding {
+        second: Some(then),
+        cause: Cause::NotResident,
+        proven,
+        ..Finding::of_node(Rule::CoResidency, first, fix)
+    }
+}
