@@ -70,7 +70,7 @@ pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
 pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
-pub use rules::{FREED_BY_LAUNCHER, Rule};
+pub use rules::{FREED_BY_LAUNCHER, Growth, Rule};
 
 use streamweir_trace::Trace;
 

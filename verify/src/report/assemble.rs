@@ -6,7 +6,7 @@ use streamweir_trace::BufferId;
 use crate::findings::{Cause, Finding, Findings};
 use crate::report::headline::headline;
 use crate::report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
-use crate::rules::Context;
+use crate::rules::{Context, growth};
 use crate::{Certificate, Options, unanalysed};
 
 /// The report of what the rules found.
@@ -31,6 +31,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         hazards_total: groups().count() as u64,
         assumptions: trace.assumptions.clone(),
         not_analysed: unanalysed::lines(trace, &unanalysed),
+        growth: growth(context),
         stats: Stats {
             nodes: trace.nodes.len() as u64,
             edges: trace.edges.len() as u64,

@@ -12,7 +12,7 @@ use streamweir_trace::ByteRange;
 pub(crate) use assemble::assemble;
 pub use site::{BufferNote, Site};
 
-use crate::{Certificate, Fix, Rule};
+use crate::{Certificate, Fix, Growth, Rule};
 
 /// The answer of the verifier. Its `Display` is the text report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +30,10 @@ pub struct Report {
     pub assumptions: Vec<String>,
     /// What the verdict does not speak about.
     pub not_analysed: Vec<String>,
+    /// How much memory the scratch takes (R9): per tag, and for all tags when
+    /// there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub growth: Vec<Growth>,
     /// How much was looked at.
     pub stats: Stats,
     /// The proof of a safe verdict, when it was asked for.

@@ -55,6 +55,9 @@ impl Display for Report {
         for line in &self.not_analysed {
             writeln!(f, "  = {line}")?;
         }
+        for growth in self.growth.iter().filter(|g| g.is_far_above_floor()) {
+            writeln!(f, "  = note[R9]: {growth}")?;
+        }
         Ok(())
     }
 }

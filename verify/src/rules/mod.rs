@@ -11,12 +11,15 @@ mod r04_owner_gone;
 mod r06_protocol;
 mod r07_not_relaunchable;
 mod r08_free_too_early;
+mod r09_growth;
 mod r11_library_state;
 mod r13_read_before_write;
 mod r14_co_residency;
 
 pub(crate) use r03_unknown_memory::pointer;
 pub use r07_not_relaunchable::FREED_BY_LAUNCHER;
+pub use r09_growth::Growth;
+pub(crate) use r09_growth::growth;
 
 use std::fmt;
 

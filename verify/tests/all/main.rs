@@ -4,6 +4,7 @@ mod build;
 mod certificate;
 mod driver;
 mod fixes;
+mod growth;
 mod must_not_flag;
 mod oracle;
 mod pdl;
