@@ -51,6 +51,21 @@ pub enum AllocError {
         /// What the backing said.
         source: BackingError,
     },
+    /// The arena has no room for a planned layout and could not grow.
+    #[error(
+        "arena \"{arena}\", which holds {reserved} bytes, could not give the {bytes} bytes of the planned layout. \
+         Free memory, trim other arenas, capture the largest bucket first, or capture a smaller one"
+    )]
+    Layout {
+        /// The bytes that the layout needs in one piece.
+        bytes: u64,
+        /// The arena.
+        arena: Arc<str>,
+        /// What the arena had reserved.
+        reserved: u64,
+        /// What the backing said.
+        source: BackingError,
+    },
     /// The size does not fit an address.
     #[error(
         "\"{buffer}\" asks for {bytes} bytes, which no address range holds; check how its size is computed"
@@ -119,7 +134,11 @@ pub enum AllocError {
 
 impl AllocError {
     /// Whether there was no memory left, as opposed to a mistake.
-    pub const fn is_out_of_memory(&self) -> bool {
-        matches!(self, Self::OutOfMemory { .. })
+    pub fn is_out_of_memory(&self) -> bool {
+        match self {
+            Self::OutOfMemory { .. } => true,
+            Self::Layout { source, .. } => source.is_out_of_memory(),
+            _ => false,
+        }
     }
 }

@@ -7,11 +7,13 @@ use streamweir_trace::ByteRange;
 
 use super::segments::{Span, ViewId};
 use super::{Arena, GrantError};
+use crate::AllocError;
 
 /// One capture's view of an arena, in which every byte is free at first.
 ///
-/// Give it to [`Pools::new`](crate::Pools::new). Dropped before the capture has
-/// succeeded, it leaves the arena as it was.
+/// Give it to [`Pools::new`](crate::Pools::new), which takes bytes as they are
+/// asked for; or [`take`](Self::take) them for a layout that was planned.
+/// Dropped before the capture has succeeded, it leaves the arena as it was.
 pub struct View {
     arena: Arc<Arena>,
     id: ViewId,
@@ -25,6 +27,41 @@ impl View {
     /// The arena.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
+    }
+
+    /// Takes `bytes` bytes in one piece that this view has not taken before,
+    /// rounded up to the alignment and no more: room for a planned layout.
+    ///
+    /// # Errors
+    /// When the arena cannot grow as far as needed, or the view has ended.
+    pub fn take(&self, bytes: u64) -> Result<ByteRange, AllocError> {
+        let arena = || Arc::clone(self.arena.name());
+        let Some(rounded) = crate::rounded(bytes) else {
+            return Err(AllocError::TooLarge {
+                buffer: format!("the layout in arena {:?}", arena()),
+                bytes,
+            });
+        };
+        match self.arena.grant_exactly(self.id, rounded) {
+            Ok(span) => Ok(span.range),
+            Err(GrantError::Ended) => Err(AllocError::Ended { arena: arena() }),
+            Err(GrantError::Backing(source)) => Err(AllocError::Layout {
+                bytes: rounded,
+                arena: arena(),
+                reserved: self.arena.reserved(),
+                source,
+            }),
+        }
+    }
+
+    /// Ends the view as a success: what the graph holds of the arena.
+    ///
+    /// # Errors
+    /// When it has ended before.
+    pub fn finish(&self) -> Result<Lease, AllocError> {
+        self.commit().ok_or_else(|| AllocError::Ended {
+            arena: Arc::clone(self.arena.name()),
+        })
     }
 
     pub(crate) fn grant(&self, bytes: u64) -> Result<Span, GrantError> {

@@ -114,6 +114,11 @@ impl Arena {
         self.segments.lock().reserved()
     }
 
+    /// How it grows.
+    pub fn config(&self) -> ArenaConfig {
+        self.config
+    }
+
     /// The segments, oldest first.
     pub fn segments(&self) -> Vec<ByteRange> {
         self.segments.lock().ranges()
@@ -131,12 +136,22 @@ impl Arena {
     /// `bytes` bytes (a multiple of the alignment) or more that this view has
     /// not been given before.
     fn grant(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
+        self.grant_in_steps(view, bytes, self.config.span_bytes)
+    }
+
+    /// `bytes` bytes (a multiple of the alignment) that this view has not been
+    /// given before.
+    fn grant_exactly(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
+        self.grant_in_steps(view, bytes, ALIGNMENT)
+    }
+
+    fn grant_in_steps(&self, view: ViewId, bytes: u64, step: u64) -> Result<Span, GrantError> {
         let mut segments = self.segments.lock();
         loop {
             if !segments.is_open(view) {
                 return Err(GrantError::Ended);
             }
-            if let Some(span) = segments.grant(view, bytes, self.config.span_bytes) {
+            if let Some(span) = segments.grant(view, bytes, step) {
                 return Ok(span);
             }
             if !segments.growing {
@@ -155,7 +170,7 @@ impl Arena {
         let granted = match reserved {
             Ok(range) if segments.is_open(view) => {
                 segments.push(range);
-                Ok(segments.grant(view, bytes, self.config.span_bytes))
+                Ok(segments.grant(view, bytes, step))
             }
             Ok(range) => Err((GrantError::Ended, Some(range))),
             Err(error) => Err((GrantError::Backing(error), None)),
