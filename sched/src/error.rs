@@ -131,6 +131,26 @@ pub enum Error {
         capture: String,
     },
 
+    /// Something that a planned capture cannot do.
+    #[error("{what} is not possible in planned capture \"{capture}\": {instead}")]
+    Unplannable {
+        /// What was asked for, with the names of what it concerns.
+        what: String,
+        /// The capture.
+        capture: String,
+        /// Why, and what to do instead.
+        instead: &'static str,
+    },
+
+    /// A library's call failed.
+    #[error("{during}: {source}")]
+    Foreign {
+        /// The call, with its stream and capture.
+        during: String,
+        /// What the library said.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+
     /// A stream joined into itself, or the origin joined into another stream.
     #[error("stream \"{stream}\" of capture \"{capture}\" cannot be joined into \"{into}\": {why}")]
     BadJoin {

@@ -28,9 +28,9 @@ pub mod kernel;
 mod owned;
 
 pub use capture::{
-    Arg, Args, Attached, Buffer, Capture, CaptureOptions, Detached, Dyn, EagerRun, Joined, Lane,
-    Part, Scratch, Seen, Stream, Touch, Verify, VisibleOn, atomics, narrow, part, reads, updates,
-    writes,
+    Arg, Args, Attached, Buffer, Capture, CaptureOptions, Detached, Dyn, EagerRun,
+    ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement, Scratch, Seen, Stream, Touch,
+    Verify, VisibleOn, atomics, narrow, part, reads, updates, writes,
 };
 #[doc(hidden)]
 pub use capture::{Binder, Place};

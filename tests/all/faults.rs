@@ -6,9 +6,9 @@
 use streamweir::driver::ErrorClass;
 use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::SimDriver;
-use streamweir::{Capture, CaptureOptions, Device, Error, reads, writes};
+use streamweir::{Capture, CaptureOptions, Device, Error, ForeignCall, Placement, reads, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, foreign, live};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live};
 
 /// What the program leaves in `y`, and in `z`.
 const Y: [u32; 4] = [2 + 13 + 7, 4 + 13 + 7, 6 + 13 + 7, 8 + 13 + 7];
@@ -16,7 +16,7 @@ const Z: [u32; 4] = [0x0101_0101; 4];
 
 /// Captures two graphs of one group on three streams each, replays them on two
 /// streams, and runs the same closure eagerly.
-fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
+fn program(device: &Device, placement: Placement) -> Result<(Vec<u32>, Vec<u32>), Error> {
     let kernels = Kernels::load(device)?;
     let x = device.persistent_from("x", &[1_u32, 2, 3, 4])?;
     let y = device.persistent::<u32>("y", LEN)?;
@@ -44,14 +44,17 @@ fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
         let workspace = main.workspace("workspace", 16)?;
         main.fill(&workspace, 0)?;
         let c = main.scratch::<u32>("c", LEN)?;
-        // SAFETY: the call touches `z` and the workspace alone.
+        let touches = [writes(&z), reads(&workspace)];
+        let call = ForeignCall::new("library", &touches).workspace(64, 1024);
+        let driver = driver.clone();
+        // SAFETY: the call touches `z` and its workspace alone.
         unsafe {
-            main.foreign::<_, Error>(
-                "library",
-                &[writes(&z), reads(&workspace)],
-                None,
-                |raw, addresses| driver.fill_async(raw, addresses[0], 1, 16).map_err(foreign),
-            )?;
+            main.foreign_call(call, move |raw, addresses| {
+                let scratch = addresses.workspace.ok_or("no workspace")?;
+                driver.fill_async(raw, scratch, 0, 64)?;
+                driver.copy_async(raw, addresses.touched[0], scratch, 16)?;
+                Ok(driver.fill_async(raw, addresses.touched[0], 1, 16)?)
+            })?;
         }
         main.copy(&c, &x)?;
 
@@ -72,7 +75,7 @@ fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
     };
 
     let group = device.replay_group("buckets", SMALL);
-    let options = |name: &str| CaptureOptions::new(name).group(&group);
+    let options = |name: &str| CaptureOptions::new(name).group(&group).placement(placement);
     let (small, ()) = device.capture(options("small"), record)?;
     let (large, ()) = device.capture(options("large"), record)?;
     one.record(&loaded)?;
@@ -90,20 +93,19 @@ fn program(device: &Device) -> Result<(Vec<u32>, Vec<u32>), Error> {
     Ok((y.download()?, z.download()?))
 }
 
-fn right(device: &Device) {
-    let (y, z) = program(device).expect("no call fails");
+fn right(device: &Device, placement: Placement) {
+    let (y, z) = program(device, placement).expect("no call fails");
     assert_eq!(y, Y);
     assert_eq!(z, Z);
 }
 
-#[test]
-fn the_program_itself() {
+fn the_program_itself(placement: Placement) {
     let (device, sim) = crate::common::sim(3);
-    right(&device);
+    right(&device, placement);
     device.collect();
     assert_eq!(live(&sim), NOTHING);
     let spare = sim.live();
-    right(&device);
+    right(&device, placement);
     device.collect();
     assert_eq!(
         sim.live(),
@@ -124,10 +126,10 @@ const UNSAID: [&str; 4] = [
     "stream_query",
 ];
 
-fn every_call_fails_with(class: ErrorClass) {
+fn every_call_fails_with(placement: Placement, class: ErrorClass) {
     let calls = {
         let fault = FaultDriver::new(SimDriver::new(1));
-        right(&Device::with_driver(fault.clone()));
+        right(&Device::with_driver(fault.clone()), placement);
         fault.calls()
     };
     assert!(calls > 100, "the program makes {calls} calls");
@@ -136,7 +138,7 @@ fn every_call_fails_with(class: ErrorClass) {
         let fault = FaultDriver::new(sim.clone());
         let device = Device::with_driver(fault.clone());
         fault.fail_call(index, class);
-        let outcome = program(&device);
+        let outcome = program(&device, placement);
         let failed = fault.failed();
         fault.disarm();
         assert_eq!(sim.live().captures, 0, "call {index} ({failed:?})");
@@ -157,7 +159,7 @@ fn every_call_fails_with(class: ErrorClass) {
         // What is in flight is not released before it has ended.
         device.synchronize().unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!(live(&sim), NOTHING, "left behind by {at}");
-        let again = program(&device).unwrap_or_else(|e| panic!("after {at}: {e}"));
+        let again = program(&device, placement).unwrap_or_else(|e| panic!("after {at}: {e}"));
         assert_eq!((&again.0[..], &again.1[..]), (&Y[..], &Z[..]), "after {at}");
         device.collect();
         assert_eq!(live(&sim), NOTHING, "left behind by the run after {at}");
@@ -166,17 +168,37 @@ fn every_call_fails_with(class: ErrorClass) {
     }
 }
 
-#[test]
-fn every_call_runs_out_of_memory() {
-    every_call_fails_with(ErrorClass::OutOfMemory);
+macro_rules! of_each_placement {
+    ($($name:ident => $placement:expr;)+) => {
+        $(
+            mod $name {
+                use super::*;
+
+                #[test]
+                fn the_program_itself() {
+                    super::the_program_itself($placement);
+                }
+
+                #[test]
+                fn every_call_runs_out_of_memory() {
+                    every_call_fails_with($placement, ErrorClass::OutOfMemory);
+                }
+
+                #[test]
+                fn every_call_is_refused() {
+                    every_call_fails_with($placement, ErrorClass::InvalidValue);
+                }
+
+                #[test]
+                fn every_call_finds_the_capture_invalidated() {
+                    every_call_fails_with($placement, ErrorClass::CaptureInvalidated);
+                }
+            }
+        )+
+    };
 }
 
-#[test]
-fn every_call_is_refused() {
-    every_call_fails_with(ErrorClass::InvalidValue);
-}
-
-#[test]
-fn every_call_finds_the_capture_invalidated() {
-    every_call_fails_with(ErrorClass::CaptureInvalidated);
+of_each_placement! {
+    live_captures => Placement::Live;
+    planned_captures => Placement::Planned;
 }

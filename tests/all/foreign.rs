@@ -19,7 +19,7 @@ fn nodes_of_a_foreign_call_are_attributed() {
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            assert_eq!(main.address_of(&a), a.range().start);
+            assert_eq!(main.address_of(&a)?, a.range()?.start);
             // SAFETY: the call fills the two buffers it declares.
             let addresses = unsafe {
                 main.scope("layer 0").foreign::<_, Error>(
@@ -37,7 +37,7 @@ fn nodes_of_a_foreign_call_are_attributed() {
                     },
                 )?
             };
-            assert_eq!(addresses, [a.range().start, y.range().start]);
+            assert_eq!(addresses, [a.range()?.start, y.range().start]);
             main.launch(&kernels.sum, GRID, (&a, &a, &y, N))?;
             Ok(addresses)
         })

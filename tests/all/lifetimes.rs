@@ -210,11 +210,11 @@ fn scratch_may_be_dropped_anywhere() {
             let a = main.scratch::<u32>("a", LEN)?;
             main.fill(&a, 0)?;
             main.launch(&kernels.plus, GRID, (&a, &y, 3, N))?;
-            let range = a.range();
+            let range = a.range()?;
             std::thread::spawn(move || drop(a)).join().unwrap();
             // The other thread's drop gave the bytes back.
             let b = main.scratch::<u32>("b", LEN)?;
-            assert_eq!(b.range(), range);
+            assert_eq!(b.range()?, range);
             main.fill(&b, 0)?;
             let late = main.scratch::<u32>("late", LEN)?;
             main.fill(&late, 0)?;

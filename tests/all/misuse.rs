@@ -306,7 +306,7 @@ fn buffers_and_parts_of_no_bytes_are_valid() {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", 0)?;
             let b = main.scratch::<u32>("b", 0)?;
-            assert_ne!(a.range().start, b.range().start);
+            assert_ne!(a.range()?.start, b.range()?.start);
             main.fill(&a, 1)?;
             main.copy(&b, &a)?;
             main.launch(&kernels.plus, GRID, (&x, part(&b, 0..0)?, 1, 0))

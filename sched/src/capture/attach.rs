@@ -12,7 +12,7 @@ use streamweir_verify::Report;
 
 use super::Capture;
 use super::inside::Inside;
-use super::options::CaptureOptions;
+use super::options::{CaptureOptions, Placement};
 use super::session::{Core, Mode, State};
 use crate::device::{Device, DeviceStream};
 use crate::driver::CaptureStatus;
@@ -45,8 +45,9 @@ impl Device {
     /// engine's.
     ///
     /// # Errors
-    /// When the stream is not capturing, is of another device, or the calling
-    /// thread is inside a capture of streamweir.
+    /// When the stream is not capturing, is of another device, the options ask
+    /// for a planned capture, or the calling thread is inside a capture of
+    /// streamweir.
     pub fn attach(
         &self,
         stream: &DeviceStream,
@@ -59,12 +60,19 @@ impl Device {
                 used_on: self.info().name.clone(),
             });
         }
+        let mut options = options.into();
+        if options.placement == Placement::Planned {
+            return Err(Error::Unplannable {
+                what: format!("attaching to stream \"{}\"", stream.name()),
+                capture: options.name,
+                instead: "the nodes of the engine stand in record order: attach live",
+            });
+        }
         if stream.capture_status()? != CaptureStatus::Active {
             return Err(Error::NotCapturing {
                 stream: stream.name().to_owned(),
             });
         }
-        let mut options = options.into();
         options.origin = stream.name().to_owned();
         // The engine replays when it likes, which no group would know of.
         options.group = None;

@@ -165,7 +165,7 @@ impl Core {
             &self.session.name,
             &state.recording,
             &state.strands,
-            &self.blocks(),
+            &self.session.pools.buffers(),
         );
         // The caller gets the failure that ended the run.
         let (footprint, _) = self.hand_over(state, &trace);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use streamweir_alloc::BlockRecord;
 use streamweir_trace::Trace;
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify_driver};
 
@@ -12,7 +11,7 @@ use super::trace::{self, ReadBack, Traces};
 use super::{Capture, Verify};
 use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Result};
-use crate::graph::{Graph, Keep, Parts};
+use crate::graph::{Graph, Keep, Parts, replay_lanes};
 use crate::owned::{Garbage, GraphView, OwnedGraph, OwnedStream};
 
 impl Capture {
@@ -27,14 +26,22 @@ impl Capture {
         // The drop of `self` cleans up after every early return below; after a
         // success it finds the capture ended.
         core.check_end()?;
+        if !core.emits_at_once() {
+            core.place_and_emit()?;
+        }
         let graph = core.end_capture()?;
         let read = core.read_back(graph.view())?;
         let traces = core.traces(&read, true);
         let (report, trace) = core.judge(&traces)?;
+        let edges = traces.read_back.edges.iter();
+        let lanes = replay_lanes(
+            traces.read_back.nodes.len(),
+            edges.map(|edge| (edge.from.index(), edge.to.index())),
+        );
         let exec = graph
             .instantiate()
             .during(|| format!("instantiating graph \"{}\"", core.session.name))?;
-        let pools = core.session.pools.report();
+        let pools = core.pool_report();
         let keep = core.keep()?;
         let parts = Parts {
             exec,
@@ -50,6 +57,7 @@ impl Capture {
             trace,
             report,
             pools,
+            lanes,
         ))
     }
 }
@@ -109,21 +117,19 @@ impl Core {
         read().during(|| format!("reading graph \"{}\" back", self.session.name))
     }
 
-    pub(super) fn blocks(&self) -> Vec<BlockRecord> {
-        self.session.pools.buffers()
-    }
-
     pub(super) fn traces(&self, read: &ReadBack, own_all: bool) -> Traces {
         let state = self.state.borrow();
         let name = &self.session.name;
-        trace::both(
+        let mut traces = trace::both(
             name,
             &state.recording,
             &state.strands,
             &self.blocks(),
             read,
             own_all,
-        )
+        );
+        traces.declared.reserved = self.reserved();
+        traces
     }
 
     /// The verifier's word, and the trace that it is about: what was recorded,
@@ -172,7 +178,12 @@ impl Core {
         }
         keep.persistent.clone_from(&state.recording.persistents);
         keep.pinned = std::mem::take(&mut state.recording.pinned);
-        keep.lease = Some(self.session.pools.finish()?);
+        let lease = self.session.pools.finish()?;
+        keep.lease = Some(match &state.ground {
+            None => lease,
+            // That one was of paper.
+            Some(ground) => ground.finish()?,
+        });
         state.ended = true;
         Ok(keep)
     }
@@ -199,7 +210,7 @@ impl Core {
         }
         state.ended = true;
         match self.mode {
-            Mode::Captured => self.abandon_capture(state),
+            Mode::Captured | Mode::Planned => self.abandon_capture(state),
             // The engine's capture is the engine's to end. What was recorded in
             // it may still be replayed, so the graph keeps what it refers to.
             Mode::Attached => self.leave_engine(state),
@@ -208,6 +219,7 @@ impl Core {
         }
         state.inside = None;
         self.session.pools.abort();
+        state.ground = None;
         state.strands.clear();
     }
 

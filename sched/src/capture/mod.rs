@@ -4,11 +4,12 @@
 //! record -> place -> emit under capture -> read back -> verify -> instantiate
 //! ```
 //!
-//! In the live capture of this module a command is emitted as soon as it is
-//! recorded, and a scratch buffer is placed when it is taken. The same closure
-//! runs captured ([`Device::capture`]), straight on the device
-//! ([`Device::eager`]) or inside a capture that an engine began
-//! ([`Device::attach`]).
+//! In a live capture a command is emitted as soon as it is recorded, and a
+//! scratch buffer is placed when it is taken; a planned one
+//! ([`Placement::Planned`]) does both at the end, over the whole recording
+//! (`planned`). The same closure runs captured either way
+//! ([`Device::capture`]), straight on the device ([`Device::eager`]) or inside
+//! a capture that an engine began ([`Device::attach`]).
 //!
 //! A capture belongs to the thread that began it, as CUDA's does: its handles
 //! are not `Send`. Scratch buffers are, and may be dropped anywhere. A capture
@@ -23,8 +24,10 @@ mod inside;
 mod lane;
 mod options;
 mod place;
+mod planned;
 mod record;
 mod scratch;
+mod send;
 mod session;
 mod strand;
 mod stream;
@@ -44,10 +47,11 @@ pub use attach::{Attached, Detached};
 pub use eager::EagerRun;
 pub(crate) use inside::inside;
 pub use lane::{Dyn, Joined, Lane, Seen, VisibleOn};
-pub use options::{CaptureOptions, Verify};
+pub use options::{CaptureOptions, Placement, Verify};
 #[doc(hidden)]
 pub use place::Place;
 pub use place::{Buffer, Part, Touch, atomics, narrow, part, reads, updates, writes};
+pub use planned::{ForeignAddresses, ForeignCall};
 pub use scratch::Scratch;
 pub use stream::Stream;
 
@@ -86,20 +90,28 @@ impl Device {
         let options = options.into();
         let inner = &self.inner;
         let origin = Arc::new(inner.take_stream(options.priority)?);
-        let core = Core::new(
-            inner,
-            &options,
-            Mode::Captured,
-            origin.clone(),
-            inner.take_event()?,
-        )?;
+        let mode = match options.placement {
+            Placement::Live => Mode::Captured,
+            Placement::Planned if options.policy.is_ordered_by_graph() => Mode::Planned,
+            Placement::Planned => {
+                return Err(Error::Unplannable {
+                    what: "a pool in the order of host calls".into(),
+                    capture: options.name,
+                    instead: "a plan looks at the order of the graph alone: capture live, or \
+                              choose Policy::ORDERED",
+                });
+            }
+        };
+        let core = Core::new(inner, &options, mode, origin.clone(), inner.take_event()?)?;
         // From here on the capture's own drop ends whatever has begun.
         let capture = Capture {
             core: Rc::new(core),
         };
-        origin
-            .begin_capture(CaptureMode::ThreadLocal)
-            .during(|| format!("beginning capture \"{}\"", options.name))?;
+        if capture.core.emits_at_once() {
+            origin
+                .begin_capture(CaptureMode::ThreadLocal)
+                .during(|| format!("beginning capture \"{}\"", options.name))?;
+        }
         let name = capture.core.session.name.clone();
         capture.core.state.borrow_mut().inside = Some(Inside::enter(name));
         Ok(capture)
@@ -207,7 +219,7 @@ impl Capture {
 
     /// The use of the scratch pools so far.
     pub fn pools(&self) -> PoolReport {
-        self.core.session.pools.report()
+        self.core.pool_report()
     }
 
     fn same_capture<L: Lane>(&self, stream: &Stream<L>) -> Result<()> {

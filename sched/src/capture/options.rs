@@ -16,12 +16,29 @@ pub enum Verify {
     Report,
 }
 
+/// When a capture places scratch buffers and emits what was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// Each call is emitted when it is recorded, and a buffer is placed when it
+    /// is taken.
+    #[default]
+    Live,
+    /// At the end, over the whole recording: fewer bytes, and an order of
+    /// emission that keeps the streams of a replay few. Addresses are known to
+    /// [`foreign_call`](crate::Stream::foreign_call)s alone.
+    ///
+    /// An eager run is live in any case. Attaching to an engine's capture is
+    /// not possible, for the engine's own nodes stand in record order.
+    Planned,
+}
+
 /// A capture's name and how it is made. A name alone is enough: `"decode"`.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     pub(crate) name: String,
     pub(crate) origin: String,
     pub(crate) policy: Policy,
+    pub(crate) placement: Placement,
     pub(crate) verify: Verify,
     pub(crate) group: Option<ReplayGroup>,
     pub(crate) arena: ArenaConfig,
@@ -29,13 +46,14 @@ pub struct CaptureOptions {
 }
 
 impl CaptureOptions {
-    /// A capture called `name`, with an origin stream called `main`, isolated
-    /// pools, an arena of its own, refused when there are hazards.
+    /// A live capture called `name`, with an origin stream called `main`,
+    /// isolated pools, an arena of its own, refused when there are hazards.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
             origin: "main".to_owned(),
             policy: Policy::ISOLATED,
+            placement: Placement::Live,
             verify: Verify::Refuse,
             group: None,
             arena: ArenaConfig::default(),
@@ -55,6 +73,20 @@ impl CaptureOptions {
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
+    }
+
+    /// When buffers are placed.
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// Places buffers at the end, over the whole recording:
+    /// [`Placement::Planned`].
+    #[must_use]
+    pub fn planned(self) -> Self {
+        self.placement(Placement::Planned)
     }
 
     /// What becomes of hazards.

@@ -55,6 +55,23 @@ impl<'a> Place<'a> {
     }
 }
 
+impl Place<'_> {
+    /// The device address that a kernel or a library is given.
+    pub(super) fn address(&self) -> Result<u64> {
+        match self.memory {
+            Memory::Persistent(inner) => Ok(inner.range.start + self.pointer),
+            Memory::Scratch {
+                session,
+                block,
+                range,
+            } => match session.range_of(block, range) {
+                Some(range) => Ok(range.start + self.pointer),
+                None => Err(session.no_address(block)),
+            },
+        }
+    }
+}
+
 impl<T: Element> Buffer for Persistent<T> {
     type Item = T;
 
@@ -164,12 +181,20 @@ impl Memory<'_> {
 
 /// A declared access besides a kernel's parameters: memory that is reached
 /// through a table, or that a foreign call touches.
-#[derive(Clone, Copy)]
 pub struct Touch<'a, L> {
     pub(super) place: Place<'a>,
     pub(super) mode: AccessMode,
     lane: PhantomData<fn(L)>,
 }
+
+// A lane is a name; that its values cannot be cloned is no matter.
+impl<L> Clone for Touch<'_, L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Touch<'_, L> {}
 
 macro_rules! touches {
     ($($(#[$doc:meta])* $name:ident => $mode:ident;)+) => {

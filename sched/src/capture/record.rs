@@ -13,6 +13,7 @@ use std::sync::Arc;
 use streamweir_alloc::BlockId;
 use streamweir_trace::{AccessMode, ByteRange, ScopeId, StreamId};
 
+use super::planned::Deferred;
 use crate::device::{EventInner, KernelInfo, PersistentInner};
 use crate::driver::{LaunchShape, NodeHandle};
 use crate::owned::HostMemory;
@@ -62,12 +63,12 @@ pub(super) enum What {
         pointers: Range<u32>,
     },
     Copy {
-        to: u64,
-        from: u64,
+        to: Operand,
+        from: Operand,
         bytes: u64,
     },
     Fill {
-        to: u64,
+        to: Operand,
         bytes: u64,
         value: u8,
     },
@@ -79,6 +80,24 @@ pub(super) enum What {
         name: String,
         entry: Range<u32>,
     },
+}
+
+/// Where a copy or a fill begins.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    pub(super) address: u64,
+    /// The buffer and the offset in it; none for page-locked host memory.
+    pub(super) of: Option<(BufferKey, u64)>,
+}
+
+impl Operand {
+    fn relocate(&mut self, blocks: &[ByteRange]) {
+        if let Some((buffer, offset)) = self.of
+            && let Ok(block) = buffer.index()
+        {
+            self.address = blocks[block].start + offset;
+        }
+    }
 }
 
 /// A pointer among the parameters of a kernel.
@@ -114,6 +133,8 @@ pub(super) struct Recording {
     pub(super) alloc_frontiers: Vec<u32>,
     /// The blocks that the command in the making touches.
     pub(super) touched: Vec<BlockId>,
+    /// The calls of libraries that a planned capture has put aside, by command.
+    pub(super) deferred: HashMap<u32, Deferred>,
     known: HashMap<u64, u32>,
     scope_ids: HashMap<String, ScopeId>,
 }
@@ -174,6 +195,38 @@ impl Recording {
             bytes,
             mode,
         });
+    }
+
+    /// Replaces what stood for addresses by addresses: block `i` lies at
+    /// `blocks[i]`.
+    pub(super) fn relocate(&mut self, blocks: &[ByteRange]) {
+        for command in &mut self.commands {
+            match &mut command.what {
+                What::Kernel {
+                    info,
+                    params,
+                    pointers,
+                    ..
+                } => {
+                    let params = &mut self.param_bytes[params.start as usize..params.end as usize];
+                    let pointers = pointers.start as usize..pointers.end as usize;
+                    for pointer in &self.pointers[pointers] {
+                        let Ok(block) = pointer.buffer.index() else {
+                            continue;
+                        };
+                        let address = blocks[block].start + pointer.offset;
+                        let at = info.slots[pointer.param as usize].offset as usize;
+                        params[at..at + 8].copy_from_slice(&address.to_ne_bytes());
+                    }
+                }
+                What::Copy { to, from, .. } => {
+                    to.relocate(blocks);
+                    from.relocate(blocks);
+                }
+                What::Fill { to, .. } => to.relocate(blocks),
+                What::EventRecord(_) | What::EventWait(_) | What::Foreign { .. } => {}
+            }
+        }
     }
 
     /// The id of a scope path.

@@ -10,6 +10,7 @@ use streamweir_trace::ByteRange;
 use super::lane::{Dyn, VisibleOn};
 use super::place::{Buffer, Memory, Place};
 use super::session::Session;
+use crate::error::Result;
 use crate::kernel::Element;
 
 /// A scratch buffer of `T`: transient memory of one captured stream, from its
@@ -53,8 +54,15 @@ impl<T, L> Scratch<T, L> {
 
     /// Where it lies. The bytes are this buffer's only for work ordered
     /// between its alloc point and its last recorded access.
-    pub fn range(&self) -> ByteRange {
-        self.block.range
+    ///
+    /// # Errors
+    /// [`Error::Unplannable`](crate::Error::Unplannable) while a planned capture
+    /// is being recorded: it places its buffers when the recording is complete.
+    pub fn range(&self) -> Result<ByteRange> {
+        let (session, block) = (&self.session, self.block);
+        session
+            .range_of(block.id, block.range)
+            .ok_or_else(|| session.no_address(block.id))
     }
 }
 
@@ -87,7 +95,7 @@ impl<T, L> fmt::Debug for Scratch<T, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scratch")
             .field("name", &self.name())
-            .field("range", &self.block.range)
+            .field("range", &self.range().ok())
             .field("len", &self.len)
             .finish()
     }

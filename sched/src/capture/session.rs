@@ -9,14 +9,16 @@
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 use streamweir_alloc::{BlockId, Policy, Pools};
-use streamweir_trace::StreamId;
+use streamweir_trace::{ByteRange, StreamId};
 
 use super::inside::Inside;
 use super::lane::{Dyn, Lane};
 use super::options::{CaptureOptions, Verify};
+use super::planned::{Ground, paper};
 use super::record::Recording;
 use super::strand::Strand;
 use crate::device::DeviceInner;
@@ -28,7 +30,11 @@ use crate::owned::{OwnedEvent, OwnedStream};
 /// What scratch buffers share with their capture, and may outlive it with.
 pub(crate) struct Session {
     pub(crate) name: Name,
+    /// Of a planned capture they are on paper.
     pub(crate) pools: Pools,
+    /// Where the blocks of a planned capture lie, once that is known; none for a
+    /// capture whose pools place them.
+    placed: Option<OnceLock<Arc<[ByteRange]>>>,
 }
 
 impl Session {
@@ -39,6 +45,37 @@ impl Session {
             .map(|b| b.name.to_string())
             .unwrap_or_default()
     }
+
+    /// Where a block lies that its pool put at `range`; none while a planned
+    /// capture is being recorded.
+    pub(crate) fn range_of(&self, block: BlockId, range: ByteRange) -> Option<ByteRange> {
+        match &self.placed {
+            None => Some(range),
+            Some(placed) => placed.get()?.get(block.index()).copied(),
+        }
+    }
+
+    /// The blocks of a planned capture have been placed.
+    pub(super) fn placed(&self, ranges: Arc<[ByteRange]>) {
+        if let Some(placed) = &self.placed {
+            // A capture is placed once, when it ends.
+            let _ = placed.set(ranges);
+        }
+    }
+
+    /// The refusal of what needs the address of a block that has none yet.
+    #[cold]
+    pub(crate) fn no_address(&self, block: BlockId) -> Error {
+        Error::Unplannable {
+            what: format!(
+                "taking the address of scratch buffer \"{}\"",
+                self.block_name(block)
+            ),
+            capture: self.name.to_string(),
+            instead: "its bytes are placed when the recording ends: use the addresses that \
+                      `foreign_call` hands to the call, or capture live",
+        }
+    }
 }
 
 /// How commands reach the device.
@@ -46,6 +83,8 @@ impl Session {
 pub(super) enum Mode {
     /// Into a capture that is ours from beginning to end.
     Captured,
+    /// Into the recording alone, which is placed and emitted at its end.
+    Planned,
     /// Into a capture that an engine began on its own stream.
     Attached,
     /// Straight to the device.
@@ -70,6 +109,10 @@ pub(super) struct State {
     /// The first failure of a driver call.
     pub(super) broken: Option<String>,
     pub(super) ended: bool,
+    /// A planned capture is emitting what was recorded.
+    pub(super) emitting: bool,
+    /// The arena's part of a planned capture.
+    pub(super) ground: Option<Ground>,
     by_name: HashMap<Name, StreamId>,
     /// The streams' names, for errors of handles that outlive their streams.
     names: Vec<Name>,
@@ -97,7 +140,13 @@ impl Core {
             }
             None => GroupInner::new(device, &options.name, options.arena),
         };
-        let pools = Pools::new(home.arena.open(), options.policy);
+        let (view, ground) = if mode == Mode::Planned {
+            let ground = Ground::new(home.arena.open());
+            (paper::of(&home.arena).open(), Some(ground))
+        } else {
+            (home.arena.open(), None)
+        };
+        let pools = Pools::new(view, options.policy);
         let id = pools.add_stream(&*options.origin, &*options.origin)?;
         let name: Name = options.origin.as_str().into();
         Ok(Self {
@@ -105,6 +154,7 @@ impl Core {
             session: Arc::new(Session {
                 name: options.name.as_str().into(),
                 pools,
+                placed: ground.as_ref().map(|_| OnceLock::new()),
             }),
             home,
             mode,
@@ -126,6 +176,8 @@ impl Core {
                 keep: Keep::default(),
                 broken: None,
                 ended: false,
+                emitting: false,
+                ground,
                 event,
                 looked: Vec::new(),
                 inside: None,
@@ -147,9 +199,24 @@ impl Core {
         self.mode != Mode::Eager
     }
 
+    /// Whether a command goes to the driver when it is recorded.
+    pub(super) fn emits_at_once(&self) -> bool {
+        self.mode != Mode::Planned
+    }
+
+    /// The scope of events that the world outside records or waits for. Outside
+    /// a capture the driver has no external events: any is.
+    pub(super) fn external(&self) -> EventScope {
+        if self.captures() {
+            EventScope::External
+        } else {
+            EventScope::Internal
+        }
+    }
+
     /// Refuses when the capture has ended or is broken.
     pub(super) fn open(&self, state: &State, what: impl FnOnce() -> String) -> Result<()> {
-        if state.ended {
+        if state.ended || state.emitting {
             return Err(Error::CaptureEnded {
                 what: what(),
                 capture: self.name(),
@@ -293,11 +360,13 @@ impl Core {
                 self.session.name
             )
         };
-        self.drive(state, during, |state| {
-            let [earlier, later] = [earlier, later].map(|id| &state.strands[id.index()].stream);
-            state.event.record(earlier, EventScope::Internal)?;
-            state.event.order(later, EventScope::Internal)
-        })?;
+        if self.emits_at_once() {
+            self.drive(state, during, |state| {
+                let [earlier, later] = [earlier, later].map(|id| &state.strands[id.index()].stream);
+                state.event.record(earlier, EventScope::Internal)?;
+                state.event.order(later, EventScope::Internal)
+            })?;
+        }
         let frontier = state.strands[earlier.index()].frontier.clone();
         state.strands[later.index()].wait_for(&frontier);
         Ok(())
@@ -318,6 +387,14 @@ impl State {
         self.strands
             .iter()
             .find(|strand| strand.active && strand.parent.is_some())
+    }
+
+    /// Notes the nodes that were looked at last.
+    pub(super) fn keep_looked(&mut self) -> Range<u32> {
+        let handles = &mut self.recording.handles;
+        let start = handles.len() as u32;
+        handles.extend(&self.looked);
+        start..handles.len() as u32
     }
 
     /// Looks at what `stream`'s next node would depend on.

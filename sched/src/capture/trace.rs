@@ -270,13 +270,13 @@ impl<'a> Builder<'a> {
             }
             &What::Copy { to, from, bytes } => {
                 add(
-                    NodeKind::Memcpy(CopyNode::linear(to, from, bytes)),
+                    NodeKind::Memcpy(CopyNode::linear(to.address, from.address, bytes)),
                     "copy".to_owned(),
                 );
             }
             &What::Fill { to, bytes, value } => {
                 add(
-                    NodeKind::Memset(FillNode::linear(to, bytes, value)),
+                    NodeKind::Memset(FillNode::linear(to.address, bytes, value)),
                     "fill".to_owned(),
                 );
             }

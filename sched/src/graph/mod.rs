@@ -4,6 +4,7 @@ mod footprint;
 mod group;
 mod handover;
 mod keep;
+mod lanes;
 mod launch;
 
 use std::fmt;
@@ -20,6 +21,7 @@ pub use group::ReplayGroup;
 #[doc(hidden)]
 pub use handover::{Turn, in_turn};
 pub(crate) use keep::Keep;
+pub(crate) use lanes::replay_lanes;
 pub(crate) use launch::Launch;
 
 use crate::device::{DeviceInner, DeviceStream};
@@ -40,6 +42,7 @@ pub struct Graph {
     turns: Vec<Arc<Turn<Arc<Launch>>>>,
     last: Mutex<Option<Arc<Launch>>>,
     footprint: Arc<Footprint>,
+    lanes: usize,
     trace: Trace,
     report: Report,
     pools: PoolReport,
@@ -63,6 +66,7 @@ impl Graph {
         trace: Trace,
         report: Report,
         pools: PoolReport,
+        lanes: usize,
     ) -> Self {
         let footprint = Arc::new(Footprint::of(&trace));
         let turns = device.enroll(&parts.home, &footprint);
@@ -74,6 +78,7 @@ impl Graph {
             turns,
             last: Mutex::new(None),
             footprint,
+            lanes,
             trace,
             report,
             pools,
@@ -175,6 +180,14 @@ impl Graph {
     /// The bytes it reads and writes.
     pub fn footprint(&self) -> &Footprint {
         &self.footprint
+    }
+
+    /// How many streams of its own the driver replays it on, by the rule that is
+    /// known of it: a node goes on with the lane of its first-recorded parent
+    /// that nobody has gone on with, and opens one where there is none. It is
+    /// computed from nodes and edges; no driver tells it.
+    pub fn replay_lanes(&self) -> usize {
+        self.lanes
     }
 
     fn parts(&self) -> &Parts {

@@ -6,15 +6,15 @@
 
 use std::panic::Location;
 
-use streamweir_trace::AccessMode;
+use streamweir_trace::{ScopeId, StreamId};
 
 use super::Stream;
 use crate::capture::args::touch;
 use crate::capture::lane::Lane;
-use crate::capture::place::{Place, Touch};
+use crate::capture::place::Touch;
 use crate::capture::record::{Command, Mark, What};
-use crate::capture::session::State;
-use crate::driver::DriverResult;
+use crate::capture::send::send;
+use crate::capture::session::{Core, State};
 use crate::error::{During, Error, Result};
 
 impl<L: Lane> Stream<L> {
@@ -25,31 +25,24 @@ impl<L: Lane> Stream<L> {
         Ok(())
     }
 
-    pub(super) fn touch_each(
-        &self,
-        state: &mut State,
-        mark: Mark,
-        places: &[(Place<'_>, AccessMode)],
-    ) -> Result<()> {
-        for (place, mode) in places {
-            if let Err(error) = touch(&self.core, &mut state.recording, place, *mode) {
-                state.recording.take_back(mark);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends a command to the device and records it.
+    /// Sends a command to the device and records it. In a planned capture it is
+    /// only recorded, for it has no addresses yet.
     pub(super) fn emit(
         &self,
         state: &mut State,
         mark: Mark,
         what: What,
         line: &'static Location<'static>,
-        send: impl FnOnce(&mut State) -> DriverResult<()>,
     ) -> Result<()> {
-        let sent = send(state);
+        if !self.core.emits_at_once() {
+            return self.record(state, what, line);
+        }
+        let sent = send(
+            &what,
+            &mut state.recording.param_bytes,
+            self.core.external(),
+            &state.strands[self.id.index()].stream,
+        );
         if let Err(source) = sent {
             let error = Error::Driver {
                 during: self.during(state, &what),
@@ -107,7 +100,7 @@ impl<L: Lane> Stream<L> {
         let waits = recording.waits.len() as u32;
         recording.waits.extend(&strand.frontier);
         let handles = recording.handles.len() as u32;
-        if self.core.captures() {
+        if self.core.captures() && self.core.emits_at_once() {
             recording.handles.extend(&*looked);
         }
         let command = Command {
@@ -125,6 +118,25 @@ impl<L: Lane> Stream<L> {
     }
 
     pub(super) fn during(&self, state: &State, what: &What) -> String {
+        let scope = self.scope.as_ref().map(|(id, _)| *id);
+        self.core.during(state, what, self.id, scope)
+    }
+}
+
+impl Core {
+    /// What is being done when a recorded command is emitted.
+    pub(in crate::capture) fn during_command(&self, state: &State, command: u32) -> String {
+        let command = &state.recording.commands[command as usize];
+        self.during(state, &command.what, command.stream, command.scope)
+    }
+
+    fn during(
+        &self,
+        state: &State,
+        what: &What,
+        stream: StreamId,
+        scope: Option<ScopeId>,
+    ) -> String {
         let what = match what {
             What::Kernel { info, .. } => format!("launching `{}`", info.signature.symbol),
             What::Copy { bytes, .. } => format!("copying {bytes} bytes"),
@@ -133,25 +145,13 @@ impl<L: Lane> Stream<L> {
             What::EventWait(event) => format!("waiting for event \"{}\"", event.name),
             What::Foreign { name, .. } => format!("foreign call \"{name}\""),
         };
-        let scope = self
-            .scope
-            .as_ref()
-            .map(|(_, path)| format!(" in \"{path}\""))
+        let scope = scope
+            .map(|id| format!(" in \"{}\"", state.recording.scopes[id.index()]))
             .unwrap_or_default();
         format!(
             "{what} on stream \"{}\"{scope} of capture \"{}\"",
-            state.name(self.id),
-            self.core.session.name
+            state.name(stream),
+            self.session.name
         )
     }
-}
-
-/// The device address of the first byte touched: where copies and fills begin.
-pub(super) fn first_byte(place: &Place<'_>) -> u64 {
-    place.memory.range().start + place.bytes.start
-}
-
-/// The device address that a kernel or a library is given.
-pub(super) fn pointer(place: &Place<'_>) -> u64 {
-    place.memory.range().start + place.pointer
 }

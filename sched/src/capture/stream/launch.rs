@@ -1,6 +1,5 @@
 //! Kernel launches.
 
-use std::ffi::c_void;
 use std::panic::Location;
 
 use super::Stream;
@@ -69,31 +68,12 @@ impl<L: Lane> Stream<L> {
             state.recording.take_back(mark);
             return Err(error);
         }
-        let params = state.recording.params_since(mark);
         let what = What::Kernel {
             info: info.clone(),
             shape,
-            params: params.clone(),
+            params: state.recording.params_since(mark),
             pointers: state.recording.pointers_since(mark),
         };
-        self.emit(state, mark, what, line, |state| {
-            let base = state.recording.param_bytes[params.start as usize..].as_mut_ptr();
-            let mut pointers: Vec<*mut c_void> = info
-                .slots
-                .iter()
-                // SAFETY: `Binder` has written each slot of the declaration into
-                // this launch's part of the buffer, so the offset is inside it.
-                .map(|slot| unsafe { base.add(slot.offset as usize) }.cast())
-                .collect();
-            // SAFETY: `Module::kernel` has checked that the function takes these
-            // slots; the bytes are the recording's; and the memory the pointers
-            // among them point to is kept by the graph: persistent buffers and
-            // arena lease by `Keep`.
-            unsafe {
-                state.strands[self.id.index()]
-                    .stream
-                    .launch(&info.function, shape, &mut pointers)
-            }
-        })
+        self.emit(state, mark, what, line)
     }
 }

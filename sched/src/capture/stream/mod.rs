@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use streamweir_trace::{ScopeId, StreamId};
 
-use self::emit::pointer;
 use super::lane::{Dyn, Lane, VisibleOn};
 use super::place::Buffer;
 use super::scratch::Scratch;
@@ -144,8 +143,12 @@ impl<L: Lane> Stream<L> {
 
     /// The device address that a kernel would be given for a buffer, for
     /// foreign calls that need it before they are made.
-    pub fn address_of(&self, buffer: impl Buffer + VisibleOn<L>) -> u64 {
-        pointer(&buffer.place())
+    ///
+    /// # Errors
+    /// [`Error::Unplannable`] for a scratch buffer of a planned capture, which
+    /// has no address yet.
+    pub fn address_of(&self, buffer: impl Buffer + VisibleOn<L>) -> Result<u64> {
+        buffer.place().address()
     }
 
     /// Keeps `keep` alive as long as the graph.

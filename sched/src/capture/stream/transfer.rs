@@ -5,10 +5,10 @@ use std::panic::Location;
 use streamweir_trace::AccessMode;
 
 use super::Stream;
-use super::emit::first_byte;
+use crate::capture::args::touch;
 use crate::capture::lane::{Lane, VisibleOn};
-use crate::capture::place::Buffer;
-use crate::capture::record::{Mark, What};
+use crate::capture::place::{Buffer, Place};
+use crate::capture::record::{Mark, Operand, What};
 use crate::capture::session::State;
 use crate::device::Pinned;
 use crate::error::{Error, Result};
@@ -53,19 +53,10 @@ impl<L: Lane> Stream<L> {
         let state = &mut *guard;
         self.open(state)?;
         let mark = state.recording.mark();
-        self.touch_each(
-            state,
-            mark,
-            &[(to, AccessMode::Write), (from, AccessMode::Read)],
-        )?;
-        self.emit_copy(
-            state,
-            mark,
-            first_byte(&to),
-            first_byte(&from),
-            to.bytes.len(),
-            line,
-        )
+        let bytes = to.bytes.len();
+        let to = self.operand(state, mark, &to, AccessMode::Write)?;
+        let from = self.operand(state, mark, &from, AccessMode::Read)?;
+        self.emit_copy(state, mark, What::Copy { to, from, bytes }, bytes, line)
     }
 
     /// Records an upload from page-locked host memory, which is read at each
@@ -92,24 +83,43 @@ impl<L: Lane> Stream<L> {
         let state = &mut *guard;
         self.open(state)?;
         let mark = state.recording.mark();
-        self.touch_each(state, mark, &[(to, AccessMode::Write)])?;
+        let bytes = to.bytes.len();
+        let to = self.operand(state, mark, &to, AccessMode::Write)?;
         state.recording.pinned.push(from.memory.clone());
-        self.emit_copy(
-            state,
-            mark,
-            first_byte(&to),
-            from.memory.address(),
-            to.bytes.len(),
-            line,
-        )
+        let from = Operand {
+            address: from.memory.address(),
+            of: None,
+        };
+        self.emit_copy(state, mark, What::Copy { to, from, bytes }, bytes, line)
     }
 
+    /// Records that the command in the making touches `place`, from its first
+    /// byte on.
+    fn operand(
+        &self,
+        state: &mut State,
+        mark: Mark,
+        place: &Place<'_>,
+        mode: AccessMode,
+    ) -> Result<Operand> {
+        match touch(&self.core, &mut state.recording, place, mode) {
+            Ok(buffer) => Ok(Operand {
+                address: place.memory.range().start + place.bytes.start,
+                of: Some((buffer, place.bytes.start)),
+            }),
+            Err(error) => {
+                state.recording.take_back(mark);
+                Err(error)
+            }
+        }
+    }
+
+    /// Emits a copy or a fill, unless it is of no bytes.
     fn emit_copy(
         &self,
         state: &mut State,
         mark: Mark,
-        to: u64,
-        from: u64,
+        what: What,
         bytes: u64,
         line: &'static Location<'static>,
     ) -> Result<()> {
@@ -117,10 +127,7 @@ impl<L: Lane> Stream<L> {
             state.recording.take_back(mark);
             return Ok(());
         }
-        self.emit(state, mark, What::Copy { to, from, bytes }, line, |state| {
-            // SAFETY: both ranges are of memory that the graph keeps.
-            unsafe { state.strands[self.id.index()].stream.copy(to, from, bytes) }
-        })
+        self.emit(state, mark, what, line)
     }
 
     /// Records a fill of a buffer's bytes with `value`.
@@ -131,25 +138,12 @@ impl<L: Lane> Stream<L> {
     pub fn fill(&self, to: impl Buffer + VisibleOn<L>, value: u8) -> Result<()> {
         let line = Location::caller();
         let place = to.place();
-        let (to, bytes) = (first_byte(&place), place.bytes.len());
+        let bytes = place.bytes.len();
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
         self.open(state)?;
         let mark = state.recording.mark();
-        self.touch_each(state, mark, &[(place, AccessMode::Write)])?;
-        if bytes == 0 {
-            state.recording.take_back(mark);
-            return Ok(());
-        }
-        self.emit(
-            state,
-            mark,
-            What::Fill { to, bytes, value },
-            line,
-            |state| {
-                // SAFETY: the range is of memory that the graph keeps.
-                unsafe { state.strands[self.id.index()].stream.fill(to, value, bytes) }
-            },
-        )
+        let to = self.operand(state, mark, &place, AccessMode::Write)?;
+        self.emit_copy(state, mark, What::Fill { to, bytes, value }, bytes, line)
     }
 }

@@ -1,0 +1,53 @@
+//! Addresses before there are any.
+//!
+//! While a planned capture is recorded, its pools work on an arena of paper:
+//! ranges that no device has, handed out by the very rule of a live capture. So
+//! every check of the pools is the one of live captures, and what comes out is a
+//! layout that is valid, reserves what a live capture would, and is the one to
+//! beat.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use streamweir_alloc::{Arena, Backing, BackingError};
+use streamweir_trace::ByteRange;
+
+/// Above the addresses of every device, so that one which were not replaced
+/// would fault and never hit memory.
+const BASE: u64 = 1 << 62;
+
+/// How many bytes there are.
+const BYTES: u64 = 1 << 62;
+
+#[derive(Debug)]
+struct Paper {
+    next: AtomicU64,
+}
+
+impl Backing for Paper {
+    fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
+        // The order in which two threads reserve decides nothing but which of
+        // them has which range.
+        let taken = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                next.checked_add(bytes).filter(|&end| end <= BYTES)
+            });
+        match taken {
+            Ok(start) => Ok(ByteRange::new(BASE + start, BASE + start + bytes)),
+            Err(_) => Err(BackingError::out_of_memory(
+                "the buffers of one capture are larger than an address space",
+            )),
+        }
+    }
+
+    fn release(&self, _segment: ByteRange) {}
+}
+
+/// An arena of paper that grows as `arena` does.
+pub(in crate::capture) fn of(arena: &Arena) -> Arc<Arena> {
+    let paper = Paper {
+        next: AtomicU64::new(0),
+    };
+    Arena::new(arena.name().clone(), Arc::new(paper), arena.config())
+}
