@@ -69,3 +69,18 @@ id!(
     ScopeId,
     "p"
 );
+id!(
+    /// An event of a session.
+    EventId,
+    "e"
+);
+id!(
+    /// An executable graph of a session.
+    GraphId,
+    "g"
+);
+id!(
+    /// A step of a session. Reports print it as a node, with the same number.
+    StepId,
+    "n"
+);

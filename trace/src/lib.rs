@@ -35,12 +35,13 @@ mod json;
 mod model;
 mod node;
 mod range;
+pub mod session;
 mod stream;
 
 pub use access::{Access, AccessMode, Phase, PossibleAccess, UnknownAccess};
 pub use buffer::{AllocPoint, Buffer, BufferKind};
 pub use check::TraceError;
-pub use id::{BufferId, NodeId, ScopeId, StreamId};
+pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};
 pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
 pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace};
 pub use node::{

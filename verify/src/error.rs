@@ -1,5 +1,6 @@
 //! Why no verdict could be given.
 
+use streamweir_trace::session::SessionError;
 use streamweir_trace::{ByteRange, NodeId, Trace, TraceError};
 use thiserror::Error;
 
@@ -10,6 +11,9 @@ pub enum VerifyError {
     /// The tables of the trace do not fit together.
     #[error("the trace cannot be verified: {0}")]
     Malformed(#[from] TraceError),
+    /// The tables of the session do not fit together.
+    #[error("the session cannot be verified: {0}")]
+    Session(#[from] SessionError),
     /// A byte range ends before it starts.
     #[error(
         "the trace cannot be verified: {whence} has the byte range {start:#x}..{end:#x}, which ends before it starts"

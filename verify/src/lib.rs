@@ -49,6 +49,7 @@
 //! ```
 
 pub mod certificate;
+pub mod session;
 
 mod accesses;
 mod error;
@@ -71,6 +72,7 @@ pub use reconcile::{
 };
 pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
 pub use rules::{FREED_BY_LAUNCHER, Growth, Rule};
+pub use session::{verify_session, verify_session_with};
 
 use streamweir_trace::Trace;
 

@@ -62,7 +62,8 @@ impl Fix {
             }
             Self::FreeAtEnd { alloc, instead_of } => free_at_end(&mut trace, alloc, instead_of),
             Self::DropFree { node } => trace.nodes[node.index()].kind = NodeKind::Empty,
-            Self::CaptureAgain => {}
+            // Not changes of a trace.
+            Self::ReadEarlier { .. } | Self::CaptureAgain => {}
         }
         trace
     }

@@ -82,6 +82,14 @@ pub enum Fix {
         /// The free node.
         node: NodeId,
     },
+    /// Of a session: move a step that reads in front of one that overwrites what
+    /// it is to read. Made by [`session::mend`](crate::session::mend).
+    ReadEarlier {
+        /// The step that reads.
+        reader: NodeId,
+        /// The step that overwrites.
+        before: NodeId,
+    },
     /// Do not make a call that a capture does not allow.
     Withdraw {
         /// The entry of the trace's protocol table.
@@ -171,6 +179,9 @@ impl Fix {
                 node(*alloc)
             ),
             Self::DropFree { node: free } => format!("leave {} out", node(*free)),
+            Self::ReadEarlier { reader, before } => {
+                format!("move {} in front of {}", node(*reader), node(*before))
+            }
             Self::Withdraw { entry } => match trace.protocol.get(*entry as usize) {
                 Some(entry) => format!("move `{}` out of the capture", entry.call),
                 None => "move the call out of the capture".to_owned(),

@@ -8,11 +8,13 @@ mod r01_unordered_conflict;
 mod r02_shared_bytes;
 mod r03_unknown_memory;
 mod r04_owner_gone;
+pub(crate) mod r05_in_flight;
 mod r06_protocol;
 mod r07_not_relaunchable;
 mod r08_free_too_early;
 mod r09_growth;
 mod r11_library_state;
+pub(crate) mod r12_external;
 mod r13_read_before_write;
 mod r14_co_residency;
 

@@ -129,18 +129,15 @@ mod tests {
         for _ in 0..400 {
             let count = 1 + next(9) as usize;
             let weights: Vec<u64> = (0..count).map(|_| next(12)).collect();
-            let mut order = vec![vec![false; count]; count];
             let density = 1 + next(6);
-            for a in 0..count {
-                for b in a + 1..count {
-                    order[a][b] = next(8) < density;
-                }
-            }
+            let mut row = |a: usize| -> Vec<bool> {
+                (0..count).map(|b| a < b && next(8) < density).collect()
+            };
+            let mut order: Vec<Vec<bool>> = (0..count).map(&mut row).collect();
             for via in 0..count {
-                for a in 0..count {
-                    for b in 0..count {
-                        order[a][b] |= order[a][via] && order[via][b];
-                    }
+                let onward = order[via].clone();
+                for from in order.iter_mut().filter(|from| from[via]) {
+                    from.iter_mut().zip(&onward).for_each(|(to, on)| *to |= on);
                 }
             }
             let before = |a: usize, b: usize| order[a][b];

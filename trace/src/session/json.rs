@@ -1,0 +1,71 @@
+//! The file format: one JSON object, versioned. docs/session-format.md
+//! describes every field.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Session, SessionError};
+
+/// The value of the `format` field.
+pub const FORMAT: &str = "streamweir-session";
+
+/// The version that this build writes, and the only one it reads.
+pub const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct FileOut<'a> {
+    format: &'a str,
+    version: u32,
+    session: &'a Session,
+}
+
+/// Read first, so that a file of another version is named as such and not
+/// refused for a field that this version does not know.
+#[derive(Deserialize)]
+struct Header {
+    format: String,
+    version: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileIn {
+    #[serde(rename = "format")]
+    _format: String,
+    #[serde(rename = "version")]
+    _version: u32,
+    session: Session,
+}
+
+impl Session {
+    /// Writes the session as indented JSON.
+    pub fn to_json(&self) -> String {
+        let file = FileOut {
+            format: FORMAT,
+            version: VERSION,
+            session: self,
+        };
+        serde_json::to_string_pretty(&file)
+            // Every key is a string and no Serialize impl of this crate fails.
+            .expect("a session always has a JSON form")
+    }
+
+    /// Reads a session and checks that its tables fit together.
+    ///
+    /// # Errors
+    /// When the bytes are no JSON, of another format or version, or when
+    /// [`check`](Self::check) refuses the result.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, SessionError> {
+        let header: Header = serde_json::from_slice(bytes)?;
+        if header.format != FORMAT {
+            return Err(SessionError::Format(header.format));
+        }
+        if header.version != VERSION {
+            return Err(SessionError::Version {
+                found: header.version,
+            });
+        }
+        let file: FileIn = serde_json::from_slice(bytes)?;
+        file.session.check()?;
+        Ok(file.session)
+    }
+}

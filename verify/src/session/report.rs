@@ -1,0 +1,202 @@
+//! From what the checker found about the lowered trace to hazards of a session.
+
+use std::collections::HashMap;
+
+use streamweir_trace::session::{Session, Step, Use};
+use streamweir_trace::{BufferId, ByteRange, NodeId, StepId, Trace};
+
+use super::fix::read_earlier;
+use super::outputs::Overwritten;
+use super::regions::addresses;
+use crate::report::Site;
+use crate::rules::{r05_in_flight as in_flight, r12_external as external};
+use crate::{BufferNote, Fix, Hazard, Report, Rule, Verdict};
+
+/// The report of the session, from that of its lowered `trace`.
+pub(super) fn put_into_words(
+    session: &Session,
+    trace: &Trace,
+    found: Report,
+    overwritten: &[Overwritten],
+    limit: usize,
+) -> Report {
+    let mut report = found;
+    for hazard in &mut report.hazards {
+        if hazard.rule == Rule::UnorderedConflict {
+            conflict(session, hazard);
+        }
+    }
+    // One hazard for a step that overwrites and one that reads, whatever the
+    // number of places.
+    let mut pairs: HashMap<(StepId, StepId), &Overwritten> = HashMap::new();
+    for lost in overwritten {
+        let slot = pairs.entry((lost.by, lost.reader)).or_insert(lost);
+        if lost.bytes < slot.bytes {
+            *slot = lost;
+        }
+    }
+    report.hazards_total += pairs.len() as u64;
+    let lost = pairs.into_values();
+    report
+        .hazards
+        .extend(lost.map(|lost| live_output(session, trace, lost)));
+    report.hazards.sort_by_key(|hazard| {
+        let second = hazard.second.as_ref().and_then(|site| site.node);
+        (hazard.rule, hazard.first.node, second)
+    });
+    report.hazards.truncate(limit);
+    if report.hazards_total > 0 {
+        report.verdict = Verdict::Hazard;
+    }
+    for graph in &session.graphs {
+        let named = |line: &String| format!("graph \"{}\": {line}", graph.name);
+        report
+            .not_analysed
+            .extend(graph.not_analysed.iter().map(named));
+    }
+    report.stats.streams = session.streams.len() as u64;
+    report
+}
+
+/// Puts an unordered conflict of two steps into the words of R5 or R12.
+fn conflict(session: &Session, hazard: &mut Hazard) {
+    let second = hazard.second.as_ref().and_then(|site| site.node);
+    let (Some(first), Some(then)) = (hazard.first.node, second) else {
+        return;
+    };
+    let (first, then) = (StepId(first.0), StepId(then.0));
+    let steps = [session.step(first), session.step(then)];
+    hazard.rule = rule(session, steps);
+    let names = touched(session, &[first, then], hazard.bytes);
+    hazard.buffers = notes(session, &names);
+    let buffer = names.first().map_or("?", |&id| &session.buffer(id).name);
+    let modes = [
+        hazard.first.access,
+        hazard.second.as_ref().and_then(|site| site.access),
+    ];
+    hazard.what = if hazard.rule == Rule::External {
+        external::headline(session, steps, modes, buffer)
+    } else {
+        in_flight::headline(steps, buffer)
+    };
+    // Where the later step is to find an output that the earlier one spoils, an
+    // order between the two would only make the loss certain.
+    let spoils = modes[0].is_some_and(|mode| mode.writes())
+        && steps[1].reads_from.iter().any(|&source| source < first)
+        && !steps[1].reads_from.contains(&first);
+    if spoils && let Some(fix) = read_earlier(session, then, first) {
+        hazard.fix = fix;
+    }
+    hazard.help = describe(session, &hazard.fix);
+}
+
+/// A step that is ordered between an output and its reader.
+fn live_output(session: &Session, trace: &Trace, lost: &Overwritten) -> Hazard {
+    let names = touched(session, &[lost.source, lost.by, lost.reader], lost.bytes);
+    let buffer = names.first().copied().unwrap_or_default();
+    let [source, by, reader] =
+        [lost.source, lost.by, lost.reader].map(|id| format!("{id} `{}`", session.step(id).name));
+    let fix = read_earlier(session, lost.reader, lost.by).unwrap_or(Fix::Separate { buffer });
+    let mode = |id: StepId| {
+        let uses = session.uses(session.step(id)).into_iter();
+        let mut here = uses.filter(|used| {
+            let bytes = addresses(session, used);
+            bytes.is_some_and(|bytes| bytes.overlaps(&lost.bytes))
+                && (id == lost.by) == used.mode.writes()
+        });
+        here.next().map(|used| used.mode)
+    };
+    Hazard {
+        rule: rule(session, [session.step(lost.by); 2]),
+        what: format!(
+            "{by} overwrites \"{}\" before {reader} has read there what {source} wrote",
+            session.buffer(buffer).name
+        ),
+        first: Site::of(trace, NodeId(lost.by.0), mode(lost.by)),
+        second: Some(Site::of(trace, NodeId(lost.reader.0), mode(lost.reader))),
+        buffers: notes(session, &names),
+        bytes: lost.bytes,
+        proven: true,
+        help: describe(session, &fix),
+        fix,
+    }
+}
+
+/// R12 when one side is a copy, the host or the work of others; else R5.
+fn rule(session: &Session, steps: [&Step; 2]) -> Rule {
+    let outside = |step: &&Step| external::is_outside(session, step);
+    if steps.iter().any(outside) {
+        Rule::External
+    } else {
+        Rule::InFlight
+    }
+}
+
+/// The buffers through which these steps touch these bytes.
+fn touched(session: &Session, steps: &[StepId], bytes: ByteRange) -> Vec<BufferId> {
+    let mut buffers: Vec<BufferId> = steps
+        .iter()
+        .flat_map(|&step| session.uses(session.step(step)))
+        .filter(|used: &Use| addresses(session, used).is_some_and(|range| range.overlaps(&bytes)))
+        .map(|used| used.buffer)
+        .collect();
+    buffers.sort_unstable();
+    buffers.dedup();
+    buffers
+}
+
+fn notes(session: &Session, buffers: &[BufferId]) -> Vec<BufferNote> {
+    let note = |&id: &BufferId| {
+        let buffer = session.buffer(id);
+        BufferNote {
+            id,
+            name: buffer.name.clone(),
+            kind: if buffer.host {
+                "host memory"
+            } else {
+                "device memory"
+            }
+            .to_owned(),
+            tag: None,
+            range: buffer.range,
+        }
+    };
+    buffers.iter().map(note).collect()
+}
+
+/// A fix in the words of a session.
+fn describe(session: &Session, fix: &Fix) -> String {
+    let step = |id: NodeId| {
+        let id = StepId(id.0);
+        format!("{id} `{}`", session.step(id).name)
+    };
+    let stream = |id: NodeId| {
+        let stream = session.step(StepId(id.0)).stream();
+        stream.map(|stream| &session.streams[stream.index()].name)
+    };
+    match fix {
+        Fix::Join { after, before } => match (stream(*after), stream(*before)) {
+            (Some(from), Some(into)) => format!(
+                "record an event on stream \"{from}\" behind {}, and let stream \"{into}\" wait \
+                 for it in front of {}",
+                step(*after),
+                step(*before)
+            ),
+            (Some(from), None) => format!(
+                "record an event on stream \"{from}\" behind {}, and let the host wait for it \
+                 before {}",
+                step(*after),
+                step(*before)
+            ),
+            (None, _) => format!("make {} wait for {}", step(*before), step(*after)),
+        },
+        Fix::ReadEarlier { reader, before } => {
+            format!("move {} in front of {}", step(*reader), step(*before))
+        }
+        Fix::Separate { buffer } => format!(
+            "give the later output another place than \"{}\", or copy the earlier one away first",
+            session.buffer(*buffer).name
+        ),
+        _ => "change the order of the steps".to_owned(),
+    }
+}
