@@ -48,11 +48,31 @@ impl Clock {
     /// The last index reached on `stream`.
     #[inline]
     pub fn get(&self, stream: StreamId) -> u32 {
-        let at = stream.index();
-        match self.low.get(at) {
+        self.at(stream.index())
+    }
+
+    /// The last index reached on the stream with this number.
+    #[inline]
+    pub(crate) fn at(&self, stream: usize) -> u32 {
+        match self.low.get(stream) {
             Some(&index) => index,
-            None => self.rest.get(at - INLINE).copied().unwrap_or(0),
+            None => self.rest.get(stream - INLINE).copied().unwrap_or(0),
         }
+    }
+
+    /// The first stream, by number, on which this clock reaches further than
+    /// `other`, and the index that it reaches there.
+    pub(crate) fn first_beyond(&self, other: &Self) -> Option<(usize, u32)> {
+        (0..INLINE + self.rest.len())
+            .map(|stream| (stream, self.at(stream)))
+            .find(|&(stream, index)| index > other.at(stream))
+    }
+
+    /// The streams that are reached anywhere.
+    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> {
+        (0..INLINE + self.rest.len())
+            .filter(|&stream| self.at(stream) > 0)
+            .map(StreamId::at)
     }
 
     /// Whether the node at `position` is reached.

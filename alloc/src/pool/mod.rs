@@ -42,6 +42,14 @@
 //! keeps the claim true when foreign code breaks that rule (the verifier reports
 //! it, R4).
 //!
+//! # When the users are not known
+//! [`free_unknown`](Pools::free_unknown) takes for users all streams that are
+//! ordered after the alloc point when the host lets go, each up to its last node.
+//! An access of the block happens after its alloc point and is recorded before
+//! the free, so its stream is one of them: when the access was recorded, its
+//! stream's frontier held the alloc point, and frontiers only grow. The claim
+//! above then holds as it stands.
+//!
 //! The number of nodes recorded at a free goes into the trace but decides
 //! nothing: a host-side drop is not an event.
 
@@ -49,6 +57,7 @@ mod bins;
 mod record;
 mod space;
 mod state;
+mod waiting;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -297,6 +306,26 @@ impl Pools {
         if state.ended {
             return Ok(());
         }
+        state.free(block)
+    }
+
+    /// [`free`](Self::free) of a block whose accesses were not recorded, as behind
+    /// a C `malloc` and `free`: which kernels use the block is not known here.
+    ///
+    /// Any stream that is ordered after the alloc point may have used it, and no
+    /// other one can have. So the bytes need the last node of each such stream,
+    /// beside what was recorded. That costs reuse: record accesses where they are
+    /// known.
+    ///
+    /// # Errors
+    /// As [`free`](Self::free).
+    pub fn free_unknown(&self, block: BlockId) -> Result<(), AllocError> {
+        let mut state = self.state.lock();
+        state.owns(block)?;
+        if state.ended {
+            return Ok(());
+        }
+        state.assume_users(block)?;
         state.free(block)
     }
 

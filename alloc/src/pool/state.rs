@@ -47,7 +47,7 @@ pub(super) struct Held {
 
 impl State {
     pub(super) fn new(policy: Policy, capture: u32) -> Self {
-        let shared = (!policy.is_isolated()).then(Space::default);
+        let shared = (!policy.is_isolated()).then(|| Space::new(true));
         Self {
             ended: false,
             clocks: Clocks::default(),
@@ -80,7 +80,7 @@ impl State {
             reserved: 0,
         });
         if self.policy.is_isolated() {
-            self.spaces.push(Space::default());
+            self.spaces.push(Space::new(false));
         }
         Ok(id)
     }
@@ -159,14 +159,8 @@ impl State {
         if self.blocks.len() >= u32::MAX as usize {
             return Err(AllocError::TableFull { table: "buffers" });
         }
-        let at = self.space(stream);
-        let frontier = self.clocks.frontier(stream);
-        let space = &mut self.spaces[at];
-        let mut found = space.take(held, frontier);
-        if found.is_none() && space.coalesce(frontier) {
-            found = space.take(held, frontier);
-        }
-        Ok(found)
+        let space = self.space(stream);
+        Ok(self.spaces[space].take(stream, held, &self.clocks))
     }
 
     pub(super) fn add_span(&mut self, stream: StreamId, span: Span) {
@@ -213,6 +207,21 @@ impl State {
         Block { id, range }
     }
 
+    /// Takes every stream for a user of the block that is ordered after its alloc
+    /// point, up to the last node it has recorded.
+    pub(super) fn assume_users(&mut self, block: BlockId) -> Result<(), AllocError> {
+        self.holds(block)?;
+        let held = &mut self.blocks[block.index()];
+        for stream in (0..self.streams.len()).map(StreamId::at) {
+            let frontier = self.clocks.frontier(stream);
+            if held.alloc_point.within(frontier) {
+                let index = frontier.get(stream);
+                held.users.raise(Position { stream, index });
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn free(&mut self, block: BlockId) -> Result<(), AllocError> {
         self.holds(block)?;
         let at = &mut self.blocks[block.index()];
@@ -225,9 +234,10 @@ impl State {
         if !self.policy.is_ordered_by_graph() {
             need = Clock::default();
         }
+        let users = std::mem::take(&mut at.users);
         let (chunk, stream, held) = (at.chunk, at.record.stream, at.record.held);
         let space = self.space(stream);
-        self.spaces[space].give(chunk, need, self.clocks.frontier(stream));
+        self.spaces[space].give(chunk, stream, &users, need, &self.clocks);
         self.streams[stream.index()].usage.give(held);
         self.total.give(held);
         Ok(())

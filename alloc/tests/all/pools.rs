@@ -52,6 +52,56 @@ fn a_block_that_a_side_stream_reads_waits_for_the_join() {
     }
 }
 
+/// The reader is not known: the side stream, which is ordered after the alloc
+/// point, may have been one; the stream that forked before it was taken cannot.
+///
+/// main:  n --+-- alloc(a) ---+-- free(a) -- alloc(b) --- join(side) -- alloc(c)
+/// early:      \-------------- | --------------------
+/// side:                       \--- n ---------------/
+#[test]
+fn with_unknown_users_all_streams_after_the_alloc_point_count() {
+    for policy in [Policy::ISOLATED, Policy::ORDERED] {
+        let pools = pools(policy);
+        let [main, early, side] =
+            ["main", "early", "side"].map(|name| pools.add_stream(name, name).unwrap());
+        pools.record(main, &[]).unwrap();
+        pools.fork(main, early).unwrap();
+        pools.record(main, &[]).unwrap();
+        let a = pools.alloc(main, 4096, "a").unwrap();
+        pools.fork(main, side).unwrap();
+        for stream in [main, early, side] {
+            pools.record(stream, &[]).unwrap();
+        }
+        pools.free_unknown(a.id).unwrap();
+        let b = pools.alloc(main, 4096, "b").unwrap();
+        assert!(!b.range.overlaps(&a.range), "{policy}");
+        pools.join(main, side).unwrap();
+        let c = pools.alloc(main, 4096, "c").unwrap();
+        assert_eq!(c.range, a.range, "{policy}");
+        let again = pools.free_unknown(a.id);
+        assert!(matches!(again, Err(AllocError::Freed { .. })), "{again:?}");
+    }
+}
+
+/// a waits with main, which took it, and side, which read it; a third stream
+/// joins both before either of them comes by again.
+#[test]
+fn what_waits_goes_to_a_third_stream_that_gets_there_first() {
+    let pools = pools(Policy::ORDERED);
+    let [main, side, third] =
+        ["main", "side", "third"].map(|name| pools.add_stream(name, name).unwrap());
+    let a = pools.alloc(main, 4096, "a").unwrap();
+    pools.fork(main, side).unwrap();
+    pools.record(side, &[a.id]).unwrap();
+    pools.record(main, &[a.id]).unwrap();
+    pools.free(a.id).unwrap();
+    let fill = pools.alloc(third, 60 * KIB, "fill").unwrap();
+    assert!(!fill.range.overlaps(&a.range));
+    pools.join(third, main).unwrap();
+    pools.join(third, side).unwrap();
+    assert_eq!(pools.alloc(third, 4096, "b").unwrap().range, a.range);
+}
+
 #[test]
 fn host_order_hands_it_out_at_once() {
     let (pools, main, side) = forked(HOST_ORDER);
