@@ -140,3 +140,35 @@ pub struct PossibleAccess {
     /// The offset of the word in that parameter, in bytes.
     pub offset: u32,
 }
+
+/// A word of a kernel's parameters that is an address of device memory which no
+/// buffer of the trace accounts for, and that no declaration does either. The
+/// node may touch that memory, or the word may be left over from other work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrayWord {
+    /// The node.
+    pub node: NodeId,
+    /// The parameter that holds the word, by its place.
+    pub param: u32,
+    /// The offset of the word in that parameter, in bytes.
+    pub offset: u32,
+    /// The word: a device address.
+    #[serde(with = "crate::range::hex_address")]
+    pub at: u64,
+    /// What is known of the memory there.
+    pub memory: StrayMemory,
+    /// The name of the memory, as far as it has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+/// What is known of the memory that a stray word points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StrayMemory {
+    /// It is allocated, and nothing of the trace keeps it so.
+    Live,
+    /// It had been freed when the node was recorded.
+    Freed,
+}

@@ -138,6 +138,9 @@ impl Trace {
         for (i, access) in self.unknown.iter().enumerate() {
             self.has_node(access.node, || format!("unknown access {i}"))?;
         }
+        for (i, word) in self.stray.iter().enumerate() {
+            self.has_node(word.node, || format!("stray word {i}"))?;
+        }
         for (i, broken) in self.protocol.iter().enumerate() {
             let whence = || format!("protocol entry {i} (\"{}\")", broken.call);
             if let Some(stream) = broken.stream {

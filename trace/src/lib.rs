@@ -38,7 +38,9 @@ mod range;
 pub mod session;
 mod stream;
 
-pub use access::{Access, AccessMode, Phase, PossibleAccess, UnknownAccess};
+pub use access::{
+    Access, AccessMode, Phase, PossibleAccess, StrayMemory, StrayWord, UnknownAccess,
+};
 pub use buffer::{AllocPoint, Buffer, BufferKind};
 pub use check::TraceError;
 pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};

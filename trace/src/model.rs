@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Buffer, BufferId, ByteRange, Node, NodeId, PossibleAccess, ScopeId, SourceLine, Stream,
-    StreamId, UnknownAccess,
+    Access, Buffer, BufferId, ByteRange, Node, NodeId, PossibleAccess, ScopeId, SourceLine,
+    StrayWord, Stream, StreamId, UnknownAccess,
 };
 
 /// The record of one capture.
@@ -38,6 +38,9 @@ pub struct Trace {
     /// Declared accesses to memory that is no buffer of this trace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<UnknownAccess>,
+    /// Words of parameters that point to device memory outside of all buffers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stray: Vec<StrayWord>,
     /// The memory that the scratch pools hold, whether buffers lie in it or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<Reserved>,

@@ -9,7 +9,7 @@ use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, ByteRange,
     CopyNode, Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeId, NodeKind, Param,
     PdlWait, Phase, PointerParam, PossibleAccess, ProtocolBreak, Reserved, ScopeId, SourceLine,
-    Stream, StreamEnd, StreamId, Trace, UnknownAccess,
+    StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace, UnknownAccess,
 };
 
 /// How many entries each table has, so that ids can be drawn below it.
@@ -38,6 +38,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                 vec(access(sizes, lengths.clone()), 0..12),
                 vec(possible(sizes, lengths), 0..4),
                 vec(unknown(sizes), 0..3),
+                vec(stray(sizes), 0..3),
                 vec(reserved(sizes), 0..3),
             );
             (
@@ -53,7 +54,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
         })
         .prop_map(
             |(name, streams, scopes, nodes, edges, memory, protocol, assumptions)| {
-                let (buffers, accesses, possible, unknown, reserved) = memory;
+                let (buffers, accesses, possible, unknown, stray, reserved) = memory;
                 Trace {
                     name,
                     streams,
@@ -64,6 +65,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                     accesses,
                     possible,
                     unknown,
+                    stray,
                     reserved,
                     protocol,
                     assumptions,
@@ -314,6 +316,22 @@ fn possible(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = PossibleAc
             param,
             offset,
         }
+    })
+}
+
+fn stray(sizes: Sizes) -> impl Strategy<Value = StrayWord> {
+    let words = (any::<u32>(), any::<u32>(), any::<u64>(), any::<bool>());
+    (node_id(sizes), words, text()).prop_map(|(node, (param, offset, at, live), name)| StrayWord {
+        node,
+        param,
+        offset,
+        at,
+        memory: if live {
+            StrayMemory::Live
+        } else {
+            StrayMemory::Freed
+        },
+        name,
     })
 }
 

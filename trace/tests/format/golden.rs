@@ -5,8 +5,8 @@
 use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferKind, ByteRange, CopyNode,
     Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeKind, Param, PdlWait, Phase,
-    PointerParam, PossibleAccess, ProtocolBreak, Reserved, SourceLine, Stream, Trace,
-    UnknownAccess, from_json, to_json_pretty,
+    PointerParam, PossibleAccess, ProtocolBreak, Reserved, SourceLine, StrayMemory, StrayWord,
+    Stream, Trace, UnknownAccess, from_json, to_json_pretty,
 };
 
 use crate::arbitrary::PLAIN_KINDS;
@@ -215,6 +215,16 @@ fn complete() -> Trace {
         param: 2,
         offset: 8,
     });
+    for (memory, name) in [(StrayMemory::Live, "kv cache"), (StrayMemory::Freed, "")] {
+        trace.stray.push(StrayWord {
+            node: logits,
+            param: 1,
+            offset: 16,
+            at: 0x7f00_0009_0000,
+            memory,
+            name: name.into(),
+        });
+    }
     for stream in [None, Some(side)] {
         trace.reserved.push(Reserved {
             stream,
