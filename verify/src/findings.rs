@@ -40,6 +40,9 @@ pub(crate) enum Cause {
     UnknownRange,
     /// A declared pointer parameter in no known memory, by its place.
     UnknownPointer(u32),
+    /// A word of a parameter that points to memory outside of all buffers, by
+    /// its place among the stray words.
+    StrayWord(u32),
     /// Not after the alloc point.
     BeforeAlloc,
     /// Recorded after the free.

@@ -48,6 +48,7 @@
 //! # Ok::<(), streamweir_verify::VerifyError>(())
 //! ```
 
+pub mod audit;
 pub mod certificate;
 pub mod session;
 

@@ -121,6 +121,7 @@ fn register(trace: &mut Trace, range: ByteRange) {
         .into_iter()
         .partition(|access| range.contains(&access.range));
     trace.unknown = outside;
+    trace.stray.retain(|word| !range.contains_byte(word.at));
     for access in inside {
         let bytes = ByteRange::new(access.range.start - start, access.range.end - start);
         trace.add_access(Access::new(access.node, buffer, bytes, access.mode));

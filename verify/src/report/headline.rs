@@ -1,6 +1,6 @@
 //! What is wrong, in one sentence per finding.
 
-use streamweir_trace::{BufferId, NodeKind, Trace};
+use streamweir_trace::{BufferId, NodeKind, StrayMemory, Trace};
 
 use crate::findings::{Cause, Finding};
 
@@ -30,6 +30,19 @@ pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
             });
             let param = param.map_or("", |param| param.name.as_str());
             format!("parameter {place} \"{param}\" points into no known memory")
+        }
+        Cause::StrayWord(at) => {
+            let word = &trace.stray[*at as usize];
+            let memory = match (word.memory, word.name.as_str()) {
+                (StrayMemory::Live, "") => "memory that nothing keeps alive".to_owned(),
+                (StrayMemory::Live, name) => format!("\"{name}\", which nothing keeps alive"),
+                (StrayMemory::Freed, "") => "memory that had been freed".to_owned(),
+                (StrayMemory::Freed, name) => format!("\"{name}\", which had been freed"),
+            };
+            format!(
+                "a word of parameter {} is the address {:#x} of {memory}",
+                word.param, word.at
+            )
         }
         Cause::BeforeAlloc => {
             format!("\"{a}\" is used by a node that is not after its alloc point")

@@ -17,6 +17,7 @@ mod r11_library_state;
 pub(crate) mod r12_external;
 mod r13_read_before_write;
 mod r14_co_residency;
+mod stray_words;
 
 pub(crate) use r03_unknown_memory::pointer;
 pub use r07_not_relaunchable::FREED_BY_LAUNCHER;

@@ -8,11 +8,11 @@
 //!          drop(p);                               drop(p);   // the graph keeps it alive
 //! ```
 
-use streamweir_trace::{ByteRange, NodeId, NodeKind};
+use streamweir_trace::{ByteRange, NodeId, NodeKind, StrayMemory};
 
 use crate::Fix;
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::rules::{Context, Rule, stray_words};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     for (tag, access) in (1_u32..).zip(&context.trace.unknown) {
@@ -58,6 +58,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             });
         }
     }
+    stray_words::check(context, StrayMemory::Live, findings);
 }
 
 /// The address in an 8-byte parameter.

@@ -14,12 +14,12 @@
 //! still the previous tenant of the bytes. The other ways in which an owner can
 //! be gone (a module, an event, a moved workspace) are not in a trace.
 
-use streamweir_trace::{BufferKind, NodeId};
+use streamweir_trace::{BufferKind, NodeId, StrayMemory};
 
 use crate::Fix;
 use crate::accesses::Touch;
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::rules::{Context, Rule, stray_words};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     for touch in context.accesses.all() {
@@ -69,6 +69,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             ));
         }
     }
+    stray_words::check(context, StrayMemory::Freed, findings);
 }
 
 /// `touch` does not happen after `node`, where its buffer was taken.
