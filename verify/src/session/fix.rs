@@ -3,7 +3,6 @@
 use streamweir_trace::session::{Session, Step};
 use streamweir_trace::{ByteRange, NodeId, StepId};
 
-use super::outputs::overlaps;
 use super::regions::addresses;
 use crate::Fix;
 
@@ -110,13 +109,17 @@ pub(super) fn read_earlier(session: &Session, reader: StepId, by: StepId) -> Opt
     let noticed = later.into_iter().any(|id| {
         // A later step that reads what the reader writes, or that writes what
         // it reads from elsewhere, would see another order.
-        !overlaps(&ranges(id, true), &pinned).is_empty()
-            || !overlaps(&ranges(id, true), &writes).is_empty()
-            || !overlaps(&ranges(id, false), &writes).is_empty()
+        meet(&ranges(id, true), &pinned)
+            || meet(&ranges(id, true), &writes)
+            || meet(&ranges(id, false), &writes)
             || session.step(id).reads_from.contains(&reader)
     });
     (!noticed).then_some(Fix::ReadEarlier {
         reader: NodeId(reader.0),
         before: NodeId(by.0),
     })
+}
+
+fn meet(a: &[ByteRange], b: &[ByteRange]) -> bool {
+    a.iter().any(|a| b.iter().any(|b| a.overlaps(b)))
 }

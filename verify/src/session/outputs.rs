@@ -4,10 +4,9 @@
 //! Only what is ordered is raised here. A write that is not ordered with the
 //! reader, or with the step it reads from, is a conflict of its own.
 
-use streamweir_trace::session::{Session, Use};
-use streamweir_trace::{AccessMode, ByteRange, NodeId, Phase, StepId, Trace};
+use streamweir_trace::session::Session;
+use streamweir_trace::{Access, BufferId, ByteRange, NodeId, Phase, StepId, Trace};
 
-use super::regions::addresses;
 use crate::VerifyError;
 use crate::rules::Context;
 
@@ -24,7 +23,8 @@ pub(super) struct Overwritten {
     pub(super) bytes: ByteRange,
 }
 
-/// Every output that is overwritten, by overwriting step and reader.
+/// Every output that is overwritten, one entry for each place. `trace` is the
+/// lowered session.
 pub(super) fn overwritten(
     session: &Session,
     trace: &Trace,
@@ -33,36 +33,32 @@ pub(super) fn overwritten(
         return Ok(Vec::new());
     }
     let context = Context::new(trace)?;
-    let before = |first: StepId, then: StepId| {
-        let then = NodeId(then.0);
-        context
-            .reach
-            .ends_before(NodeId(first.0), then, Phase::AfterWait)
-    };
-    let touched = |step: StepId, wanted: fn(AccessMode) -> bool| -> Vec<ByteRange> {
-        let uses = session.uses(session.step(step));
-        let uses = uses.iter().filter(|used: &&Use| wanted(used.mode));
-        uses.filter_map(|used| addresses(session, used)).collect()
-    };
+    let before =
+        |first: NodeId, then: NodeId| context.reach.ends_before(first, then, Phase::AfterWait);
+    let touches = Touches::new(trace);
     let mut found: Vec<Overwritten> = Vec::new();
     for (at, step) in session.steps.iter().enumerate() {
-        let reader = StepId::at(at);
+        let reader = NodeId::at(at);
         for &source in &step.reads_from {
-            let wanted = overlaps(
-                &touched(source, AccessMode::writes),
-                &touched(reader, AccessMode::reads),
-            );
-            for by in (source.0 + 1..reader.0).map(StepId) {
-                if step.reads_from.contains(&by) || !before(source, by) || !before(by, reader) {
-                    continue;
-                }
-                let lost = overlaps(&touched(by, AccessMode::writes), &wanted);
-                if let Some(&bytes) = lost.first() {
+            let from = NodeId(source.0);
+            for (region, wanted) in touches.handed_over(from, reader) {
+                // What comes between the two in order comes between them in
+                // the list of steps.
+                for write in touches.writes_between(region, from, reader) {
+                    let Some(lost) = write.bytes.intersect(&wanted) else {
+                        continue;
+                    };
+                    let by = StepId(write.node.0);
+                    let meant = step.reads_from.contains(&by);
+                    if meant || !before(from, write.node) || !before(write.node, reader) {
+                        continue;
+                    }
+                    let start = trace.buffer(region).range.start;
                     found.push(Overwritten {
                         source,
                         by,
-                        reader,
-                        bytes,
+                        reader: StepId(reader.0),
+                        bytes: ByteRange::new(lost.start + start, lost.end + start),
                     });
                 }
             }
@@ -71,12 +67,53 @@ pub(super) fn overwritten(
     Ok(found)
 }
 
-/// The bytes that both lists hold, sorted.
-pub(super) fn overlaps(a: &[ByteRange], b: &[ByteRange]) -> Vec<ByteRange> {
-    let mut shared: Vec<ByteRange> = a
-        .iter()
-        .flat_map(|a| b.iter().filter_map(|b| a.intersect(b)))
-        .collect();
-    shared.sort_unstable();
-    shared
+/// The accesses of a lowered session by step, and its writes by region.
+struct Touches<'a> {
+    accesses: &'a [Access],
+    writes: Vec<Vec<Access>>,
+}
+
+impl<'a> Touches<'a> {
+    fn new(trace: &'a Trace) -> Self {
+        let mut writes = vec![Vec::new(); trace.buffers.len()];
+        for access in trace.accesses.iter().filter(|access| access.mode.writes()) {
+            writes[access.buffer.index()].push(*access);
+        }
+        Self {
+            accesses: &trace.accesses,
+            writes,
+        }
+    }
+
+    /// The accesses of a step. A lowered session has them in the order of its
+    /// steps.
+    fn of(&self, step: NodeId) -> &'a [Access] {
+        let from = self.accesses.partition_point(|access| access.node < step);
+        let len = self.accesses[from..].partition_point(|access| access.node == step);
+        &self.accesses[from..from + len]
+    }
+
+    /// The bytes that `source` writes and `reader` reads.
+    fn handed_over(&self, source: NodeId, reader: NodeId) -> Vec<(BufferId, ByteRange)> {
+        let mut shared = Vec::new();
+        for read in self.of(reader).iter().filter(|read| read.mode.reads()) {
+            for write in self.of(source).iter().filter(|write| write.mode.writes()) {
+                if write.buffer == read.buffer {
+                    let bytes = write.bytes.intersect(&read.bytes);
+                    shared.extend(bytes.map(|bytes| (read.buffer, bytes)));
+                }
+            }
+        }
+        shared.sort_unstable();
+        shared.dedup();
+        shared
+    }
+
+    /// The writes of a region by the steps between two.
+    fn writes_between(&self, region: BufferId, after: NodeId, before: NodeId) -> &[Access] {
+        let writes = &self.writes[region.index()];
+        let from = writes.partition_point(|write| write.node <= after);
+        let to = writes.partition_point(|write| write.node < before);
+        &writes[from..to]
+    }
 }

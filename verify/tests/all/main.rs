@@ -12,3 +12,5 @@ mod random;
 mod report;
 mod rules;
 mod rules_nodes;
+mod session;
+mod session_oracle;
