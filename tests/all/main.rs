@@ -13,5 +13,6 @@ mod lifetimes;
 mod lying;
 mod misuse;
 mod overlap;
+mod planned;
 mod readme;
 mod ui;

@@ -1,0 +1,417 @@
+//! Planned captures: one closure for all modes, what the plan gains, and what
+//! cannot be had before it is made.
+
+mod random;
+
+use std::sync::{Arc, Mutex};
+
+use streamweir::driver::sim::SimDriver;
+use streamweir::verify::Rule;
+use streamweir::{
+    Capture, CaptureOptions, Device, Error, ForeignCall, Graph, Persistent, Placement, Policy,
+    reads, writes,
+};
+
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live, sim};
+
+struct Engine {
+    device: Device,
+    kernels: Kernels,
+    x: Persistent<u32>,
+    y: Persistent<u32>,
+}
+
+impl Engine {
+    fn new(seed: u64) -> Self {
+        let device = Device::sim(seed);
+        Self {
+            kernels: Kernels::load(&device).unwrap(),
+            x: device.persistent_from("x", &[1, 2, 3, 4]).unwrap(),
+            y: device.persistent("y", LEN).unwrap(),
+            device,
+        }
+    }
+
+    fn capture(
+        &self,
+        options: CaptureOptions,
+        record: impl FnOnce(&Capture) -> Result<(), Error>,
+    ) -> Result<Graph, Error> {
+        let (graph, ()) = self.device.capture(options.arena(SMALL), record)?;
+        Ok(graph)
+    }
+
+    /// Three layers, each with side work that is recorded early, as engines do.
+    ///
+    /// ```text
+    /// main   x ─┬─ q ─┬─ x' ─┬─ ...
+    /// side      └─ k ─┘      └─ ...
+    /// ```
+    fn layers(&self, cap: &Capture) -> Result<(), Error> {
+        let main = cap.origin();
+        let mut x = main.scratch::<u32>("x", LEN)?;
+        main.copy(&x, &self.x)?;
+        for layer in 0..3 {
+            let side = cap.fork(&main, "side")?;
+            let k = side.scratch::<u32>(format!("k{layer}"), LEN)?;
+            side.launch(&self.kernels.plus, GRID, (&x, &k, 1, N))?;
+            let q = main.scratch::<u32>(format!("q{layer}"), LEN)?;
+            main.launch(&self.kernels.plus, GRID, (&x, &q, 10, N))?;
+            cap.join(&main, side)?;
+            let next = main.scratch::<u32>(format!("x{layer}"), LEN)?;
+            main.launch(&self.kernels.sum, GRID, (&q, &k, &next, N))?;
+            x = next;
+        }
+        main.copy(&self.y, &x)
+    }
+
+    fn replayed(&self, graph: &Graph) -> Vec<u32> {
+        let stream = self.device.stream("replay").unwrap();
+        graph.replay(&stream).unwrap();
+        self.y.download().unwrap()
+    }
+}
+
+fn planned(name: &str) -> CaptureOptions {
+    CaptureOptions::new(name).planned()
+}
+
+#[test]
+fn one_closure_serves_live_planned_and_eager() {
+    for seed in 0..20 {
+        let engine = Engine::new(seed);
+        let live = engine
+            .capture("layers".into(), |cap| engine.layers(cap))
+            .unwrap();
+        let plan = engine
+            .capture(planned("layers"), |cap| engine.layers(cap))
+            .unwrap();
+        assert!(plan.certificate().is_some(), "{}", plan.report());
+        let bits = engine.replayed(&live);
+        engine.y.upload(&[0; LEN]).unwrap();
+        assert_eq!(engine.replayed(&plan), bits, "seed {seed}");
+        engine.y.upload(&[0; LEN]).unwrap();
+        engine
+            .device
+            .eager::<_, Error>(planned("layers"), |cap| engine.layers(cap))
+            .unwrap();
+        assert_eq!(engine.y.download().unwrap(), bits, "seed {seed}");
+    }
+}
+
+#[test]
+fn side_work_emitted_before_its_join_saves_lanes() {
+    let engine = Engine::new(1);
+    let live = engine
+        .capture("layers".into(), |cap| engine.layers(cap))
+        .unwrap();
+    let plan = engine
+        .capture(planned("layers"), |cap| engine.layers(cap))
+        .unwrap();
+    // Recorded early, the side takes the main chain's lane in each layer.
+    assert_eq!(live.replay_lanes(), 4);
+    assert_eq!(plan.replay_lanes(), 2);
+    assert_eq!(live.trace().edges, plan.trace().edges, "edge for edge");
+}
+
+#[test]
+fn buffers_share_bytes_once_their_last_use_is_ordered() {
+    let engine = Engine::new(1);
+    // All are dropped at the end, so that live pools can use nothing again.
+    let chain = |cap: &Capture| {
+        let main = cap.origin();
+        let mut all = vec![main.scratch::<u32>("0", LEN)?];
+        main.copy(&all[0], &engine.x)?;
+        for i in 1..6 {
+            let next = main.scratch::<u32>(i.to_string(), LEN)?;
+            main.launch(&engine.kernels.plus, GRID, (&all[i - 1], &next, 1, N))?;
+            all.push(next);
+        }
+        main.copy(&engine.y, &all[5])
+    };
+    let live = engine.capture("chain".into(), chain).unwrap();
+    let plan = engine.capture(planned("chain"), chain).unwrap();
+    assert_eq!(live.pools().reserved, 6 * 256);
+    assert_eq!(plan.pools().reserved, 2 * 256);
+    assert_eq!(plan.pools().streams[0].reserved, 2 * 256);
+    let held: u64 = plan.trace().reserved.iter().map(|r| r.range.len()).sum();
+    assert_eq!(held, 2 * 256);
+    assert_eq!(engine.replayed(&plan), [6, 7, 8, 9]);
+}
+
+#[test]
+fn isolated_pools_are_disjoint_and_ordered_ones_share() {
+    let engine = Engine::new(1);
+    let record = |cap: &Capture| {
+        let main = cap.origin();
+        let a = main.scratch::<u32>("a", LEN)?;
+        main.copy(&a, &engine.x)?;
+        main.copy(&engine.y, &a)?;
+        let side = cap.fork(&main, "side")?;
+        let b = side.scratch::<u32>("b", LEN)?;
+        side.copy(&b, &engine.y)?;
+        side.copy(&engine.y, &b)?;
+        cap.join(&main, side).map(drop)
+    };
+    let ranges = |policy| {
+        let graph = engine
+            .capture(planned("two").policy(policy), record)
+            .unwrap();
+        let buffers = graph.trace().buffers.iter();
+        let scratch = buffers.filter(|b| b.name == "a" || b.name == "b");
+        let ranges: Vec<_> = scratch.map(|b| b.range).collect();
+        (ranges, graph.pools().reserved)
+    };
+    let (isolated, bytes) = ranges(Policy::ISOLATED);
+    assert!(!isolated[0].overlaps(&isolated[1]));
+    assert_eq!(bytes, 512);
+    let (ordered, bytes) = ranges(Policy::ORDERED);
+    assert_eq!(ordered[0], ordered[1]);
+    assert_eq!(bytes, 256);
+}
+
+#[test]
+fn a_missing_join_is_refused_as_in_a_live_capture() {
+    let engine = Engine::new(1);
+    let record = |cap: &Capture| {
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        let a = side.scratch::<u32>("a", LEN)?;
+        side.copy(&a, &engine.x)?;
+        main.copy(&engine.y, &a)?;
+        cap.join(&main, side).map(drop)
+    };
+    let [live, plan] = [CaptureOptions::new("early"), planned("early")].map(|options| {
+        let error = engine.capture(options, record).unwrap_err();
+        let report = error.report().expect("it is refused").clone();
+        let rules: Vec<Rule> = report.hazards.iter().map(|hazard| hazard.rule).collect();
+        rules
+    });
+    assert!(plan.contains(&Rule::UnorderedConflict));
+    assert_eq!(live, plan);
+    engine
+        .capture(planned("next"), |cap| engine.layers(cap))
+        .unwrap();
+}
+
+/// Calls of a library that notes the order in which it is called.
+fn calls(engine: &Engine, stateless: bool, placement: Placement) -> Vec<&'static str> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let driver = engine.device.driver().clone();
+    let record = |cap: &Capture| {
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        let [a, b] = [side.scratch::<u32>("a", LEN)?, main.scratch("b", LEN)?];
+        for (stream, name, buffer) in [(&side, "first", &a), (&main, "second", &b)] {
+            let touches = [writes(buffer)];
+            let mut call = ForeignCall::new(name, &touches);
+            if stateless {
+                call = call.stateless();
+            }
+            let (log, driver) = (log.clone(), driver.clone());
+            // SAFETY: the call fills the buffer it declares.
+            unsafe {
+                stream.foreign_call(call, move |raw, addresses| {
+                    log.lock().unwrap().push(name);
+                    Ok(driver.fill_async(raw, addresses.touched[0], 1, 16)?)
+                })?;
+            }
+        }
+        cap.join(&main, side)?;
+        main.launch(&engine.kernels.sum, GRID, (&a, &b, &engine.y, N))
+    };
+    let options = CaptureOptions::new("calls").placement(placement);
+    let graph = engine.capture(options, record).unwrap();
+    assert_eq!(engine.replayed(&graph), [0x0202_0202; LEN]);
+    let calls = log.lock().unwrap().clone();
+    calls
+}
+
+#[test]
+fn calls_with_hidden_state_keep_the_record_order() {
+    let engine = Engine::new(1);
+    for placement in [Placement::Live, Placement::Planned] {
+        let order = calls(&engine, false, placement);
+        assert_eq!(order, ["first", "second"], "{placement:?}");
+    }
+    // The side's call waits for its join, where that is allowed.
+    let order = calls(&engine, true, Placement::Planned);
+    assert_eq!(order, ["second", "first"]);
+}
+
+#[test]
+fn a_call_that_enqueues_nothing_orders_what_was_ordered() {
+    let engine = Engine::new(1);
+    let graph = engine
+        .capture(planned("idle"), |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            main.copy(&a, &engine.x)?;
+            let touches = [reads(&a)];
+            // SAFETY: the call does nothing.
+            unsafe { main.foreign_call(ForeignCall::new("idle", &touches), |_, _| Ok(()))? };
+            let side = cap.fork(&main, "side")?;
+            side.launch(&engine.kernels.bump, GRID, (&a, N))?;
+            cap.join(&main, side)?;
+            main.copy(&engine.y, &a)
+        })
+        .unwrap();
+    assert_eq!(graph.trace().nodes.len(), 3);
+    // The copy comes before the bump, and what follows comes after both.
+    assert_eq!(graph.trace().edges.len(), 3);
+    assert_eq!(engine.replayed(&graph), [2, 3, 4, 5]);
+}
+
+#[test]
+fn what_needs_an_address_before_the_plan_is_a_typed_error() {
+    let engine = Engine::new(1);
+    let refused = |record: &dyn Fn(&Capture) -> Result<(), Error>, words: &[&str]| {
+        let error = engine
+            .capture(planned("early"), |cap| record(cap))
+            .unwrap_err();
+        assert!(matches!(error, Error::Unplannable { .. }), "{error}");
+        let text = error.to_string();
+        for word in words.iter().chain(&["\"early\""]) {
+            assert!(text.contains(word), "{word} is not in: {text}");
+        }
+    };
+    refused(
+        &|cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            // What is registered has its address.
+            assert_eq!(main.address_of(&engine.x)?, engine.x.range().start);
+            main.address_of(&a).map(drop)
+        },
+        &["\"a\"", "foreign_call"],
+    );
+    refused(
+        &|cap| cap.origin().scratch::<u32>("b", LEN)?.range().map(drop),
+        &["\"b\"", "foreign_call"],
+    );
+    refused(
+        &|cap| {
+            // SAFETY: the call is not made.
+            unsafe {
+                cap.origin()
+                    .foreign("gemm", &[writes(&engine.y)], None, |_, _| Ok(()))
+            }
+        },
+        &["\"gemm\"", "\"main\"", "foreign_call"],
+    );
+    // SAFETY: nothing is captured under it.
+    let host_order = unsafe { Policy::host_order() };
+    let error = engine
+        .capture(planned("host").policy(host_order), |_| Ok(()))
+        .unwrap_err();
+    assert!(matches!(error, Error::Unplannable { .. }), "{error}");
+    let stream = engine.device.stream("engine").unwrap();
+    let error = engine
+        .device
+        .attach(&stream, planned("attached"))
+        .unwrap_err();
+    assert!(error.to_string().contains("\"engine\""), "{error}");
+}
+
+#[test]
+fn addresses_are_known_when_the_plan_is_made() {
+    let engine = Engine::new(1);
+    let ((graph, a), base) = {
+        let group = engine.device.replay_group("group", SMALL);
+        let options = planned("late").group(&group);
+        let captured = engine
+            .device
+            .capture::<_, Error>(options, |cap| {
+                let main = cap.origin();
+                let a = main.scratch::<u32>("a", LEN)?;
+                main.fill(&a, 1)?;
+                main.copy(&engine.y, &a)?;
+                Ok(a)
+            })
+            .unwrap();
+        (captured, group.reserved())
+    };
+    let buffers = graph.trace().buffers.iter();
+    let placed = buffers.filter(|b| b.name == "a").map(|b| b.range).next();
+    assert_eq!(Some(a.range().unwrap()), placed);
+    assert_eq!(base, 4096, "one segment");
+}
+
+#[test]
+fn a_call_may_not_record_while_it_is_emitted() {
+    let engine = Engine::new(1);
+    let error = engine
+        .capture(planned("late"), |cap| {
+            let main = cap.origin();
+            let (again, y) = (cap.origin(), engine.y.clone());
+            let touches = [writes(&engine.y)];
+            // SAFETY: the call enqueues nothing.
+            unsafe {
+                main.foreign_call(ForeignCall::new("library", &touches), move |_, _| {
+                    Ok(again.fill(&y, 0)?)
+                })
+            }
+        })
+        .unwrap_err();
+    let Error::Foreign { source, .. } = &error else {
+        panic!("{error}")
+    };
+    let inner = source.downcast_ref::<Error>();
+    assert!(matches!(inner, Some(Error::CaptureEnded { .. })), "{error}");
+    assert!(error.to_string().contains("\"library\""), "{error}");
+}
+
+#[test]
+fn a_call_that_fails_or_panics_leaves_all_as_before() {
+    let (device, driver) = sim(1);
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    let before = live(&driver);
+    let spoilt = |enqueue: fn() -> Result<(), Box<dyn std::error::Error + Send + Sync>>| {
+        device.capture::<_, Error>(planned("spoilt"), |cap| {
+            let main = cap.origin();
+            let a = main.scratch::<u32>("a", LEN)?;
+            main.fill(&a, 0)?;
+            let touches = [writes(&y)];
+            // SAFETY: the call enqueues nothing.
+            unsafe { main.foreign_call(ForeignCall::new("gemm", &touches), move |_, _| enqueue()) }
+        })
+    };
+    let error = spoilt(|| Err("no algorithm".into())).unwrap_err();
+    assert!(error.to_string().ends_with("no algorithm"), "{error}");
+    assert!(error.to_string().contains("\"gemm\""), "{error}");
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        spoilt(|| panic!("the library's own")).map(drop)
+    }));
+    assert!(unwound.is_err());
+    device.collect();
+    assert_eq!(live(&driver), before);
+    device
+        .capture::<_, Error>(planned("next"), |cap| cap.origin().fill(&y, 0))
+        .unwrap();
+}
+
+#[test]
+fn an_arena_that_cannot_grow_names_the_bytes() {
+    let sim = SimDriver::with_memory(1, 64 << 10);
+    let device = Device::with_driver(sim.clone());
+    let y = device.persistent::<u8>("y", 1024).unwrap();
+    let before = live(&sim);
+    let record = |cap: &Capture, bytes: usize| {
+        let main = cap.origin();
+        let a = main.scratch::<u8>("a", bytes)?;
+        main.fill(&a, 0)
+    };
+    let options = || planned("large").arena(SMALL);
+    let error = device
+        .capture::<_, Error>(options(), |cap| record(cap, 128 << 10))
+        .unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    assert!(error.to_string().contains("131072 bytes"), "{error}");
+    device.collect();
+    assert_eq!(live(&sim), before);
+    device
+        .capture::<_, Error>(options(), |cap| record(cap, 32 << 10))
+        .unwrap();
+    drop((y, device));
+    assert_eq!(sim.live(), NOTHING);
+}
