@@ -5,3 +5,4 @@ mod arbitrary;
 mod golden;
 mod refusals;
 mod round_trip;
+mod session;
