@@ -48,6 +48,21 @@ fn a_pool_for_each_stream_and_one_stream_are_clean() {
 }
 
 #[test]
+fn planned_layers_need_less_memory_and_fewer_lanes() {
+    let arms = run(0, &[Arm::TaggedOverlap, Arm::PlannedOverlap]);
+    let [tagged, planned] = &arms[..] else {
+        panic!("two arms")
+    };
+    assert!(planned.is_clean(), "{planned:?}");
+    assert_eq!(planned.report.verdict, Verdict::Safe);
+    assert_eq!(planned.report.stats.edges, tagged.report.stats.edges);
+    assert!(planned.reserved < tagged.reserved, "{arms:?}");
+    // The layers record the indexer first, which costs a lane in each.
+    assert!(tagged.replay_lanes > 2, "{}", tagged.replay_lanes);
+    assert_eq!(planned.replay_lanes, 2);
+}
+
+#[test]
 fn either_repair_makes_the_shared_pool_right() {
     let repaired = [Repair::HoldToJoin, Repair::JoinFirst].map(Arm::SharedRepaired);
     for seed in 0..3 {

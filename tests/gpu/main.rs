@@ -10,6 +10,7 @@ mod adopt;
 mod capture;
 mod faults;
 mod isolated;
+mod planned;
 mod program;
 
 use std::sync::Arc;
@@ -74,6 +75,7 @@ fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
     }
     for (group, list) in [
         ("capture", capture::TESTS),
+        ("planned", planned::TESTS),
         ("adopt", adopt::TESTS),
         ("fault", faults::TESTS),
     ] {
@@ -100,6 +102,7 @@ fn without_device(why: &str) -> Vec<Trial> {
         .flat_map(|case| ["tiny", "flash"].map(|size| format!("kernel::{}_{size}", case.name)));
     let own = [
         ("capture", capture::TESTS),
+        ("planned", planned::TESTS),
         ("adopt", adopt::TESTS),
         ("fault", faults::TESTS),
     ];

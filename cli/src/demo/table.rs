@@ -33,7 +33,7 @@ impl Table<'_> {
         let paint = self.paint;
         let (streams, scratch) = match result.arm {
             Arm::SharedOverlap | Arm::SharedRepaired(_) => (2, "one pool for both"),
-            Arm::TaggedOverlap => (2, "a pool for each"),
+            Arm::TaggedOverlap | Arm::PlannedOverlap => (2, "a pool for each"),
             Arm::Serial => (1, "one pool"),
         };
         let of_all = |count: u32| format!("{count} of {}", result.replays);

@@ -14,6 +14,9 @@ pub enum Arm {
     SharedOverlap,
     /// Two streams, each with its own pool.
     TaggedOverlap,
+    /// As [`TaggedOverlap`](Self::TaggedOverlap), placed and emitted when all
+    /// layers have been recorded.
+    PlannedOverlap,
     /// One stream: the overlap is off.
     Serial,
     /// As [`SharedOverlap`](Self::SharedOverlap), repaired by hand.
@@ -46,6 +49,7 @@ impl Arm {
         match self {
             Self::SharedOverlap => "shared-overlap",
             Self::TaggedOverlap => "tagged-overlap",
+            Self::PlannedOverlap => "planned-overlap",
             Self::Serial => "serial",
             Self::SharedRepaired(Repair::HoldToJoin) => "shared-held-to-join",
             Self::SharedRepaired(Repair::JoinFirst) => "shared-joined-first",
@@ -55,7 +59,7 @@ impl Arm {
     pub(super) fn plan(self) -> Plan {
         let repair = match self {
             Self::SharedRepaired(repair) => Some(repair),
-            Self::SharedOverlap | Self::TaggedOverlap | Self::Serial => None,
+            Self::SharedOverlap | Self::TaggedOverlap | Self::PlannedOverlap | Self::Serial => None,
         };
         Plan {
             overlap: self != Self::Serial,
@@ -77,6 +81,10 @@ impl Arm {
             Self::TaggedOverlap | Self::Serial => {
                 options.policy(Policy::ISOLATED).verify(Verify::Refuse)
             }
+            Self::PlannedOverlap => options
+                .policy(Policy::ISOLATED)
+                .verify(Verify::Refuse)
+                .planned(),
         };
         let record = |capture: &_| model.record(capture, self.plan());
         let (graph, ()) = device.capture(options, record)?;

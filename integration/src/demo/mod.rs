@@ -11,6 +11,9 @@
 //! | [`TaggedOverlap`](Arm::TaggedOverlap) | two | a pool for each stream | refuses |
 //! | [`Serial`](Arm::Serial) | one | one pool for that stream | refuses |
 //!
+//! [`PlannedOverlap`](Arm::PlannedOverlap) is the second once more, with memory
+//! placed over the whole recording; the story does not need it.
+//!
 //! The first is how an engine with a caching allocator captures today. Its
 //! replays are wrong although no kernel, no launch and no event is: the graph
 //! runs two kernels at once on bytes that the host took for free.
@@ -83,6 +86,11 @@ pub struct ArmReport {
     /// The median time of a replay in microseconds, between two events on the
     /// device. The simulated device has no clock.
     pub us_per_replay: Option<f64>,
+    /// Bytes that the pools took from the arena.
+    pub reserved: u64,
+    /// The streams that the driver replays the graph on, as
+    /// [`Graph::replay_lanes`](streamweir_sched::Graph::replay_lanes) counts.
+    pub replay_lanes: usize,
     /// What the verifier says of the captured graph.
     pub report: Report,
 }
@@ -146,6 +154,8 @@ pub fn run_arms(
                 wrong,
                 topk_differs,
                 us_per_replay,
+                reserved: graph.pools().reserved,
+                replay_lanes: graph.replay_lanes(),
                 report: graph.report().clone(),
             })
         })

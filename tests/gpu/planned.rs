@@ -1,0 +1,106 @@
+//! Planned captures on the device: the layers of the demo, and what a library
+//! enqueues when the plan is emitted.
+
+use streamweir::driver::ModuleImage;
+use streamweir::verify::Verdict;
+use streamweir::{CaptureOptions, Device, Error, ForeignCall, Policy, writes};
+use streamweir_integration::demo::{self, Arm, Config, Size};
+
+use super::program::{LEN, Program};
+use super::{Outcome, Test, ensure};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("the_demo_needs_less_memory_and_fewer_lanes", layers),
+    ("two_streams_are_proven_and_right", two_streams),
+    ("a_library_gets_its_addresses_at_emission", library),
+];
+
+fn layers(device: &Device, _: &ModuleImage) -> Outcome {
+    let config = Config {
+        size: Size::Flash,
+        replays: 200,
+        seed: 1,
+    };
+    let arms = [Arm::TaggedOverlap, Arm::PlannedOverlap];
+    let report = demo::run_arms(device, &config, &arms, |_| {})?;
+    let [live, planned] = &report.arms[..] else {
+        return Err("two arms".into());
+    };
+    println!(
+        "live: {} bytes on {} lanes, {:?} us; planned: {} bytes on {} lanes, {:?} us",
+        live.reserved,
+        live.replay_lanes,
+        live.us_per_replay,
+        planned.reserved,
+        planned.replay_lanes,
+        planned.us_per_replay
+    );
+    ensure(planned.is_clean(), || format!("{planned:?}"))?;
+    ensure(planned.report.verdict == Verdict::Safe, || {
+        planned.report.to_string()
+    })?;
+    ensure(planned.reserved < live.reserved, || {
+        format!("{} bytes against {}", planned.reserved, live.reserved)
+    })?;
+    ensure(planned.replay_lanes < live.replay_lanes, || {
+        format!(
+            "{} lanes against {}",
+            planned.replay_lanes, live.replay_lanes
+        )
+    })
+}
+
+fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
+    let program = Program::prepare(device, image)?;
+    let live = program.capture(device, "live")?;
+    let stream = device.stream("replay")?;
+    for policy in [Policy::ISOLATED, Policy::ORDERED] {
+        let options = CaptureOptions::new("planned").planned().policy(policy);
+        let graph = program.capture(device, options)?;
+        ensure(graph.certificate().is_some(), || graph.report().to_string())?;
+        ensure(graph.trace().edges == live.trace().edges, || {
+            format!("{:?} against {:?}", graph.trace().edges, live.trace().edges)
+        })?;
+        graph.upload(&stream)?;
+        for replay in 0..100 {
+            program.left.upload(&[0; LEN])?;
+            graph.replay(&stream)?;
+            ensure(program.check()?, || format!("replay {replay} is wrong"))?;
+        }
+    }
+    Ok(())
+}
+
+fn library(device: &Device, image: &ModuleImage) -> Outcome {
+    let program = Program::prepare(device, image)?;
+    let bytes = (LEN * size_of::<u32>()) as u64;
+    let driver = device.driver().clone();
+    let options = CaptureOptions::new("library").planned();
+    let (graph, ()) = device.capture::<_, Error>(options, |cap| {
+        let main = cap.origin();
+        let a = main.scratch::<u32>("a", LEN)?;
+        let touches = [writes(&a)];
+        let call = ForeignCall::new("fills", &touches).workspace(bytes as usize, 4096);
+        // SAFETY: the call touches the buffer and its workspace alone.
+        unsafe {
+            main.foreign_call(call, move |raw, addresses| {
+                let workspace = addresses.workspace.ok_or("no workspace")?;
+                if !workspace.is_multiple_of(4096) {
+                    return Err(format!("workspace at {workspace:#x}").into());
+                }
+                driver.fill_async(raw, workspace, 1, bytes)?;
+                Ok(driver.copy_async(raw, addresses.touched[0], workspace, bytes)?)
+            })?;
+        }
+        main.copy(&program.left, &a)
+    })?;
+    ensure(graph.report().verdict == Verdict::Safe, || {
+        graph.report().to_string()
+    })?;
+    let stream = device.stream("replay")?;
+    graph.replay(&stream)?;
+    let filled = program.left.download()?;
+    ensure(filled.iter().all(|&value| value == 0x0101_0101), || {
+        "the fill did not arrive".into()
+    })
+}
