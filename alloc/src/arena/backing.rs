@@ -20,8 +20,21 @@ pub trait Backing: Send + Sync {
     /// there is none left.
     fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError>;
 
-    /// Takes back a range that `reserve` gave. Nothing refers to it any more.
-    fn release(&self, segment: ByteRange);
+    /// Reserves at least `bytes` bytes that begin exactly where `piece` ends, so
+    /// that both can be used as one; `None` when that cannot be done there, as is
+    /// always the case where memory comes in pieces of any address. `piece` came
+    /// from this backing and nothing follows it yet.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    fn extend(&self, piece: ByteRange, bytes: u64) -> Result<Option<ByteRange>, BackingError> {
+        let (_, _) = (piece, bytes);
+        Ok(None)
+    }
+
+    /// Takes back a range that `reserve` or `extend` gave. Nothing refers to it
+    /// any more.
+    fn release(&self, piece: ByteRange);
 }
 
 /// Why a backing could not reserve memory.

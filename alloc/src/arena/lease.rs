@@ -124,8 +124,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.arena
-            .end_lease(self.covered.iter().map(|span| span.segment));
+        self.arena.end_lease(&self.covered);
     }
 }
 

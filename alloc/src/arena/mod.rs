@@ -1,6 +1,7 @@
 //! The address range that a group of graphs takes its pools from.
 //!
-//! An arena is a list of segments that its backing reserved. The graphs of a
+//! An arena is a list of segments that its backing reserved, one where the
+//! backing can make a segment longer without moving it. The graphs of a
 //! replay group are never in flight together, so each capture gets all bytes of
 //! all segments to itself, as if it were the only one: it opens a [`View`], and
 //! what the arena reserves is the maximum over the captures, not their sum. Two
@@ -9,11 +10,11 @@
 //!
 //! # Guarantees
 //! - Inside one view no byte is granted twice.
-//! - Segments never move and are never handed back while a view uses them or a
-//!   [`Lease`] covers them.
-//! - A capture that fails leaves the arena as it was: a segment goes back when
-//!   no other view uses it and no capture that succeeded ever did. It does not
-//!   matter which of several failing captures made it grow.
+//! - Segments never move, and no part of one is handed back while a view uses it
+//!   or a [`Lease`] covers it.
+//! - A capture that fails leaves the arena as it was: what was reserved goes back
+//!   when no other view uses it and no capture that succeeded ever did. It does
+//!   not matter which of several failing captures made the arena grow.
 //! - One grower at a time: a view that finds no room while another one grows
 //!   waits and looks again, so two captures do not reserve twice what the larger
 //!   of them needs.
@@ -21,6 +22,10 @@
 //!
 //! Segments stay when their leases are gone, for the next capture; they go back
 //! to the backing with [`Arena::trim`], or when the arena and all leases are gone.
+//!
+//! Capture the largest of a group first. A smaller one fits into what is there;
+//! a larger one makes the arena grow, which costs a reservation at least, and
+//! room that the smaller ones cannot use where the backing cannot extend.
 
 mod backing;
 mod lease;
@@ -34,7 +39,7 @@ use streamweir_trace::ByteRange;
 pub use self::backing::{Backing, BackingError};
 pub use self::lease::{Lease, View};
 pub(crate) use self::segments::Span;
-use self::segments::{SegmentId, Segments, ViewId};
+use self::segments::{Growth, SegmentId, Segments, ViewId};
 use crate::ALIGNMENT;
 use crate::sync::{Condvar, Mutex};
 
@@ -124,8 +129,8 @@ impl Arena {
         self.segments.lock().ranges()
     }
 
-    /// Hands the segments back that no open view uses and no lease covers, and
-    /// says how many bytes that were.
+    /// Hands back what no open view uses and no lease covers, whole segments and
+    /// their ends, and says how many bytes that were.
     pub fn trim(&self) -> u64 {
         let unused = self.segments.lock().take_unused();
         let bytes = unused.iter().map(ByteRange::len).sum();
@@ -136,18 +141,31 @@ impl Arena {
     /// `bytes` bytes (a multiple of the alignment) or more that this view has
     /// not been given before.
     fn grant(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
-        self.grant_in_steps(view, bytes, self.config.span_bytes)
+        self.grant_in_steps(
+            view,
+            bytes,
+            self.config.span_bytes,
+            self.config.segment_bytes,
+        )
     }
 
     /// `bytes` bytes (a multiple of the alignment) that this view has not been
     /// given before.
     fn grant_exactly(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
-        self.grant_in_steps(view, bytes, ALIGNMENT)
+        self.grant_in_steps(view, bytes, ALIGNMENT, ALIGNMENT)
     }
 
-    fn grant_in_steps(&self, view: ViewId, bytes: u64, step: u64) -> Result<Span, GrantError> {
+    /// Grants in multiples of `step` bytes; where a segment is made longer, then
+    /// by `growth` bytes at least.
+    fn grant_in_steps(
+        &self,
+        view: ViewId,
+        bytes: u64,
+        step: u64,
+        growth: u64,
+    ) -> Result<Span, GrantError> {
         let mut segments = self.segments.lock();
-        loop {
+        let plan = loop {
             if !segments.is_open(view) {
                 return Err(GrantError::Ended);
             }
@@ -156,39 +174,69 @@ impl Arena {
             }
             if !segments.growing {
                 segments.growing = true;
-                break;
+                break segments.plan(view, bytes, growth, self.config.segment_bytes);
             }
             self.grown.wait(&mut segments);
-        }
+        };
         drop(segments);
 
         // From here to the end of the statement this thread is the grower; the
         // guard also ends that when the backing panics.
         let grower = Grower(self);
-        let reserved = self.reserve(bytes.max(self.config.segment_bytes));
+        let grown = self.grow(plan);
         let mut segments = self.segments.lock();
-        let granted = match reserved {
-            Ok(range) if segments.is_open(view) => {
-                segments.push(range);
-                Ok(segments.grant(view, bytes, step))
+        let mut unwanted = Vec::new();
+        let granted = match grown {
+            Ok((piece, of)) if segments.is_open(view) => {
+                match of {
+                    Some(segment) => segments.extend(segment, piece),
+                    None => segments.push(piece),
+                }
+                // There are at least `bytes` bytes now that this view has not
+                // used; should that ever be untrue, it is a refusal.
+                segments.grant(view, bytes, step).ok_or_else(|| {
+                    GrantError::Backing(BackingError::failed(
+                        "what was reserved has no room for what it was reserved for",
+                    ))
+                })
             }
-            Ok(range) => Err((GrantError::Ended, Some(range))),
-            Err(error) => Err((GrantError::Backing(error), None)),
+            Ok((piece, _)) => {
+                unwanted.push(piece);
+                Err(GrantError::Ended)
+            }
+            Err(error) => Err(GrantError::Backing(error)),
         };
         drop(segments);
         drop(grower);
-        match granted {
-            Ok(Some(span)) => Ok(span),
-            // The new segment has at least `bytes` bytes and this view has used
-            // none of them; should that ever be untrue, it is a refusal.
-            Ok(None) => Err(GrantError::Backing(BackingError::failed(
-                "a new segment has no room for what it was reserved for",
-            ))),
-            Err((error, unwanted)) => {
-                self.release(unwanted);
-                Err(error)
-            }
-        }
+        // Captures that failed meanwhile left the end of the segment in place.
+        unwanted.extend(self.segments.lock().take_unwanted());
+        self.release(unwanted);
+        granted
+    }
+
+    /// A piece for a segment that exists, or for a new one.
+    fn grow(&self, plan: Growth) -> Result<(ByteRange, Option<SegmentId>), BackingError> {
+        let bytes = match plan {
+            Growth::New { bytes } => bytes,
+            Growth::Extend {
+                segment,
+                piece,
+                bytes,
+                otherwise,
+            } => match self.backing.extend(piece, bytes)? {
+                Some(next) if next.start == piece.end && next.len() >= bytes => {
+                    return Ok((next, Some(segment)));
+                }
+                Some(wrong) => {
+                    self.backing.release(wrong);
+                    return Err(BackingError::failed(format!(
+                        "asked for {bytes} bytes behind {piece}, the backing gave {wrong}"
+                    )));
+                }
+                None => otherwise,
+            },
+        };
+        Ok((self.reserve(bytes)?, None))
     }
 
     /// A new range of the backing, checked against what a backing promises.
@@ -213,13 +261,13 @@ impl Arena {
         self.release(unused);
     }
 
-    fn end_lease(&self, covered: impl Iterator<Item = SegmentId>) {
+    fn end_lease(&self, covered: &[Span]) {
         self.segments.lock().end_lease(covered);
     }
 
-    fn release(&self, segments: impl IntoIterator<Item = ByteRange>) {
-        for segment in segments {
-            self.backing.release(segment);
+    fn release(&self, pieces: impl IntoIterator<Item = ByteRange>) {
+        for piece in pieces {
+            self.backing.release(piece);
         }
     }
 }
@@ -229,7 +277,7 @@ struct Grower<'a>(&'a Arena);
 
 impl Drop for Grower<'_> {
     fn drop(&mut self) {
-        self.0.segments.lock().growing = false;
+        self.0.segments.lock().end_growth();
         self.0.grown.notify_all();
     }
 }
@@ -237,7 +285,7 @@ impl Drop for Grower<'_> {
 impl Drop for Arena {
     /// Views and leases own the arena, so nothing uses a segment any more.
     fn drop(&mut self) {
-        let all = self.segments.get_mut().ranges();
+        let all = self.segments.get_mut().pieces();
         self.release(all);
     }
 }

@@ -1,7 +1,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use streamweir_alloc::{AllocError, Arena, ArenaConfig, Backing, BackingError, Policy, Pools};
+use streamweir_alloc::{
+    AllocError, Arena, ArenaConfig, Backing, BackingError, Policy, Pools, View,
+};
 use streamweir_trace::ByteRange;
 
 use crate::device::Device;
@@ -233,4 +235,101 @@ fn two_threads_capture_in_one_arena_at_once() {
     });
     drop(arena);
     assert_eq!(device.live(), []);
+}
+
+/// A capture that takes one piece.
+fn planned(arena: &Arc<Arena>, bytes: u64) -> View {
+    let view = arena.open();
+    view.take(bytes).unwrap();
+    view
+}
+
+#[test]
+fn a_segment_grows_in_place_for_a_larger_bucket() {
+    let device = Device::extending(256 * KIB);
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let small = planned(&arena, 12 * KIB).finish().unwrap();
+    let before = arena.segments();
+    let large = planned(&arena, 40 * KIB).finish().unwrap();
+    assert_eq!(arena.segments().len(), 1, "one range");
+    assert_eq!(arena.segments()[0].start, before[0].start, "nothing moves");
+    assert_eq!(arena.reserved(), 40 * KIB, "the maximum over both");
+    assert_eq!(device.bytes(), 40 * KIB);
+    let (small, large) = (small.ranges().next(), large.ranges().next());
+    assert!(large.unwrap().contains(&small.unwrap()));
+}
+
+#[test]
+fn growth_beyond_the_reservation_is_a_new_segment() {
+    let device = Device::extending(64 * KIB);
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let _small = planned(&arena, 60 * KIB).finish().unwrap();
+    let large = planned(&arena, 80 * KIB).finish().unwrap();
+    assert_eq!(arena.segments().len(), 2);
+    assert_eq!(large.ranges().len(), 1, "a layout is one piece");
+    assert_eq!(device.bytes(), (60 + 80) * KIB);
+}
+
+#[test]
+fn a_failed_capture_gives_the_end_of_a_segment_back() {
+    let device = Device::extending(256 * KIB);
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let lease = planned(&arena, 12 * KIB).finish().unwrap();
+    let before = device.live();
+    drop(planned(&arena, 100 * KIB));
+    assert_eq!(device.live(), before);
+    // The end that another open capture needs stays as long as that one does.
+    let (longer, shorter) = (planned(&arena, 100 * KIB), planned(&arena, 30 * KIB));
+    drop(longer);
+    assert_eq!(arena.reserved(), 100 * KIB, "one piece holds both");
+    drop(shorter);
+    assert_eq!(device.live(), before);
+    drop(lease);
+}
+
+#[test]
+fn trim_gives_back_what_no_lease_covers() {
+    let device = Device::extending(256 * KIB);
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let small = planned(&arena, 12 * KIB).finish().unwrap();
+    let large = planned(&arena, 100 * KIB).finish().unwrap();
+    assert_eq!(arena.trim(), 0);
+    drop(large);
+    assert_eq!(arena.reserved(), 100 * KIB, "kept for the next capture");
+    assert_eq!(arena.trim(), 84 * KIB);
+    assert_eq!(arena.reserved(), 16 * KIB);
+    drop(small);
+    assert_eq!(arena.trim(), 16 * KIB);
+    assert_eq!(device.live(), []);
+    // It grows anew after that.
+    let again = planned(&arena, 20 * KIB).finish().unwrap();
+    assert_eq!(again.bytes(), 20 * KIB);
+}
+
+#[test]
+fn growth_that_fails_leaves_the_segment_and_says_what_was_needed() {
+    let device = Device::extending(256 * KIB);
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let _lease = planned(&arena, 12 * KIB).finish().unwrap();
+    device.limit(64 * KIB);
+    let error = arena.open().take(100 * KIB).unwrap_err();
+    assert!(error.is_out_of_memory(), "{error}");
+    let text = error.to_string();
+    for word in ["\"decode\"", "102400", "16384", "largest bucket first"] {
+        assert!(text.contains(word), "{word} is not in: {text}");
+    }
+    assert_eq!(arena.reserved(), 16 * KIB);
+    planned(&arena, 64 * KIB).finish().unwrap();
+}
+
+#[test]
+fn a_view_that_has_ended_gives_nothing() {
+    let device = Device::new();
+    let arena = device.arena(16 * KIB, 4 * KIB);
+    let view = planned(&arena, 12 * KIB);
+    let _lease = view.finish().unwrap();
+    assert!(matches!(view.take(256), Err(AllocError::Ended { .. })));
+    assert!(matches!(view.finish(), Err(AllocError::Ended { .. })));
+    let error = arena.open().take(u64::MAX).unwrap_err();
+    assert!(matches!(error, AllocError::TooLarge { .. }), "{error}");
 }
