@@ -346,7 +346,7 @@ impl<'de> Deserialize<'de> for Hex {
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Hex, E> {
-                if text.len() > 2 * Limits::PARAM_BYTES || text.len() % 2 != 0 {
+                if text.len() > 2 * Limits::PARAM_BYTES || !text.len().is_multiple_of(2) {
                     return Err(E::invalid_length(text.len(), &self));
                 }
                 let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);

@@ -45,13 +45,13 @@ impl Life {
 /// What a piece of memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Known {
-    /// A buffer of the trace, for as long as its life lasts. The bytes of the
-    /// piece are the buffer's from its byte `offset` on.
+    /// A buffer of the trace, for as long as its life lasts.
     Buffer {
         /// The buffer.
         id: BufferId,
-        /// Where in the buffer the piece begins.
-        offset: u64,
+        /// The bytes of the buffer that an address in the piece may stand for,
+        /// counted from its first: all of it, as a rule.
+        bytes: ByteRange,
         /// How long the buffer is there.
         life: Life,
     },
@@ -137,7 +137,7 @@ impl KnownMemory {
                 name: buffer.name.clone(),
                 known: Known::Buffer {
                     id: BufferId::at(at),
-                    offset: 0,
+                    bytes: ByteRange::new(0, buffer.range.len()),
                     life,
                 },
             }

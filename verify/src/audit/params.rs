@@ -5,6 +5,10 @@
 //! pointer to const for a parameter that is declared as written, or the
 //! reverse, was declared by mistake.
 
+use cpp_demangle::DemangleOptions;
+
+use crate::audit::demangle::demangle;
+
 /// What a symbol shows of one parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ParamShape {
@@ -32,12 +36,7 @@ pub enum ParamShape {
 /// assert_eq!(const_params("add"), None);
 /// ```
 pub fn const_params(mangled: &str) -> Option<Vec<ParamShape>> {
-    // A symbol of a megabyte is no kernel of anyone.
-    if !mangled.starts_with("_Z") || mangled.len() > 1 << 16 {
-        return None;
-    }
-    let symbol = cpp_demangle::Symbol::new(mangled).ok()?;
-    let text = symbol.demangle().ok()?;
+    let text = demangle(mangled, &DemangleOptions::new())?;
     let list = parameter_list(&text)?;
     if matches!(list.trim(), "" | "void") {
         return Some(Vec::new());

@@ -21,7 +21,7 @@
 //! no address of known memory: structures passed by value hold padding, and
 //! padding holds what was on the host's stack before.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use streamweir_trace::{
     Access, BufferId, ByteRange, NodeId, NodeKind, PossibleAccess, StrayMemory, StrayWord, Trace,
@@ -44,10 +44,15 @@ pub struct Words {
 /// [`Trace::possible`] and [`Words::stray`] into [`Trace::stray`] to have them
 /// judged.
 pub fn scan(trace: &Trace, memory: &KnownMemory) -> Words {
+    scan_with(trace, |_| memory)
+}
+
+/// The same where it depends on the node which memory a word may mean.
+pub(super) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownMemory) -> Words {
     let mut declared: Vec<&Access> = trace.accesses.iter().collect();
     declared.sort_unstable_by_key(|access| access.node);
     let mut words = Words::default();
-    let mut seen: HashMap<(BufferId, u64), ()> = HashMap::new();
+    let mut seen: HashSet<(BufferId, ByteRange)> = HashSet::new();
     for (at, node) in trace.nodes.iter().enumerate() {
         let NodeKind::Kernel(kernel) = &node.kind else {
             continue;
@@ -74,19 +79,20 @@ pub fn scan(trace: &Trace, memory: &KnownMemory) -> Words {
                 if explained(address) {
                     continue;
                 }
-                let (piece, state) = match memory.at(address, node) {
+                let (piece, state) = match memory(node).at(address, node) {
                     None => continue,
                     Some(Meaning::Buffer(buffer, piece)) => {
-                        let Known::Buffer { offset: base, .. } = piece.known else {
+                        let Known::Buffer { bytes, .. } = piece.known else {
                             continue;
                         };
-                        let end = base.saturating_add(piece.range.len());
-                        let inside = end.min(trace.buffer(buffer).range.len());
-                        if base < inside && seen.insert((buffer, base), ()).is_none() {
+                        let all = ByteRange::new(0, trace.buffer(buffer).range.len());
+                        if let Some(bytes) = bytes.intersect(&all)
+                            && seen.insert((buffer, bytes))
+                        {
                             words.possible.push(PossibleAccess {
                                 node,
                                 buffer,
-                                bytes: ByteRange::new(base, inside),
+                                bytes,
                                 param: place,
                                 offset,
                             });

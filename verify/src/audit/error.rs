@@ -1,0 +1,49 @@
+//! Why a file cannot be audited.
+
+use streamweir_trace::session::SessionError;
+use streamweir_trace::{DumpError, TraceError};
+use thiserror::Error;
+
+use crate::VerifyError;
+
+/// Why a file cannot be audited. Not a hazard: a hazard is a verdict.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// The file cannot be read.
+    #[error("cannot be read: {0}")]
+    Read(#[from] std::io::Error),
+    /// The file is no JSON object with a format.
+    #[error("neither a trace, a session nor a capture dump: {0}")]
+    NotJson(#[source] serde_json::Error),
+    /// The file says that it is something else.
+    #[error(
+        "\"format\" is {0:?}; this release reads {trace:?}, {session:?} and {dump:?}",
+        trace = streamweir_trace::FORMAT,
+        session = streamweir_trace::session::FORMAT,
+        dump = streamweir_trace::DUMP_FORMAT
+    )]
+    Format(String),
+    /// The session file cannot be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The capture dump cannot be used.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// The trace file cannot be used.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// No verdict can be given.
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+    /// The operators claim more accesses than a file of this size can mean.
+    #[error(
+        "the operators of the dump claim more than {limit} accesses of {nodes} nodes. Their node intervals overlap: write the operators that launch, not those around them"
+    )]
+    TooManyAccesses {
+        /// The most that are taken from a dump of this size.
+        limit: u64,
+        /// How many nodes there are.
+        nodes: usize,
+    },
+}
