@@ -6,6 +6,7 @@
 
 mod common;
 mod conformance;
+mod explore;
 mod fault;
 mod hostile;
 mod interleaving;

@@ -90,6 +90,7 @@ impl Device {
         LiveObjects {
             allocations,
             bytes,
+            reservations: self.memory.reservations(),
             host_allocations,
             streams: self.streams.len() - 1,
             events: self.events.len(),

@@ -8,11 +8,12 @@ use streamweir_trace::{ByteRange, CopyNode, FillNode, NodeKind};
 
 use super::SimDriver;
 use super::device::{Event, Stream};
+use super::memory::reserve;
 use super::work::Work;
 use crate::driver::{
     CaptureInfo, CaptureMode, DeviceInfo, Driver, DriverResult, ErrorClass, EventHandle,
-    EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, LaunchShape, ModuleHandle,
-    ModuleImage, NodeHandle, ParamSlot, StreamHandle,
+    EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, KernelAttributes, LaunchShape,
+    ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, StreamHandle,
 };
 
 // SAFETY: addresses are never given out twice, streams and waits become
@@ -53,9 +54,71 @@ unsafe impl Driver for SimDriver {
         })
     }
 
+    fn map_unit(&self) -> DriverResult<Option<u64>> {
+        self.call("cuMemGetAllocationGranularity", |_| Ok(Some(reserve::UNIT)))
+    }
+
+    fn range_reserve(&self, bytes: u64) -> DriverResult<u64> {
+        self.call("cuMemAddressReserve", |device| {
+            if bytes == 0 || !bytes.is_multiple_of(reserve::UNIT) {
+                let fail = device.fail(ErrorClass::InvalidValue);
+                return Err(fail.with(format!("{bytes} bytes")));
+            }
+            device.memory.reserve(bytes).ok_or_else(|| {
+                device
+                    .fail(ErrorClass::OutOfMemory)
+                    .with(format!("{bytes} bytes of addresses"))
+            })
+        })
+    }
+
+    unsafe fn range_free(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        self.release("cuMemAddressFree", |device| {
+            if device.memory.unreserve(address, bytes) {
+                return Ok(());
+            }
+            let fail = device.fail(ErrorClass::InvalidValue);
+            Err(fail.with(format!("no idle range of {bytes} bytes at {address:#x}")))
+        })
+    }
+
+    unsafe fn mem_map(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        self.call("cuMemMap", |device| {
+            device.potentially_unsafe()?;
+            let mapped = device.memory.map(address, bytes);
+            mapped.map_err(|refusal| {
+                let class = match refusal {
+                    reserve::Refusal::Invalid => ErrorClass::InvalidValue,
+                    reserve::Refusal::OutOfMemory => ErrorClass::OutOfMemory,
+                };
+                let fail = device.fail(class);
+                fail.with(format!("{bytes} bytes at {address:#x}"))
+            })
+        })
+    }
+
+    unsafe fn mem_unmap(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        self.release("cuMemUnmap", |device| {
+            device.potentially_unsafe()?;
+            if device.memory.unmap(address, bytes) {
+                return Ok(());
+            }
+            let fail = device.fail(ErrorClass::InvalidValue);
+            Err(fail.with(format!(
+                "nothing of {bytes} bytes is mapped at {address:#x}"
+            )))
+        })
+    }
+
     fn mem_range(&self, address: u64) -> DriverResult<Option<ByteRange>> {
         self.call("cuMemGetAddressRange", |device| {
             Ok(device.memory.range(address))
+        })
+    }
+
+    fn pointer(&self, address: u64) -> DriverResult<Option<Pointed>> {
+        self.call("cuPointerGetAttributes", |device| {
+            Ok(device.memory.pointer(address))
         })
     }
 
@@ -302,6 +365,34 @@ unsafe impl Driver for SimDriver {
     unsafe fn graph_node(&self, node: NodeHandle) -> DriverResult<NodeKind> {
         self.call("cuGraphNodeGetParams", |device| {
             Ok(device.node(node)?.kind())
+        })
+    }
+
+    unsafe fn graph_child(&self, node: NodeHandle) -> DriverResult<GraphHandle> {
+        self.call("cuGraphChildGraphNodeGetGraph", |device| {
+            device.graph_child(node)
+        })
+    }
+
+    unsafe fn graph_attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes> {
+        self.call("cuGraphKernelNodeGetAttribute", |device| {
+            device.kernel_node(node)?;
+            Ok(KernelAttributes::default())
+        })
+    }
+
+    unsafe fn graph_alone(&self, node: NodeHandle) -> DriverResult<GraphHandle> {
+        self.call("cuGraphAddKernelNode", |device| device.graph_alone(node))
+    }
+
+    unsafe fn graph_add_child(
+        &self,
+        graph: GraphHandle,
+        after: &[NodeHandle],
+        child: GraphHandle,
+    ) -> DriverResult<NodeHandle> {
+        self.call("cuGraphAddChildGraphNode", |device| {
+            device.graph_add_child(graph, after, child)
         })
     }
 

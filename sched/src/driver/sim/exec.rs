@@ -97,6 +97,11 @@ impl Executor {
         self.tasks.contains_key(&task)
     }
 
+    /// How many tasks have not ended.
+    pub(super) fn unfinished(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Runs slices until none of `tasks` is pending.
     pub(super) fn run_until(
         &mut self,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use streamweir_trace::EdgeKind;
 
 use super::device::{Device, Event};
+use super::explore::Task;
 use super::schedule::TaskId;
 use super::work::Work;
 use crate::driver::{
@@ -55,7 +56,7 @@ impl std::fmt::Debug for Image {
     }
 }
 
-struct ImageNode {
+pub(super) struct ImageNode {
     handle: NodeHandle,
     work: Work,
     /// Positions of the nodes before it.
@@ -63,7 +64,34 @@ struct ImageNode {
     is_leaf: bool,
 }
 
+impl ImageNode {
+    pub(super) fn new(handle: NodeHandle, work: Work, after: Vec<usize>) -> Self {
+        Self {
+            handle,
+            work,
+            after,
+            is_leaf: false,
+        }
+    }
+}
+
 impl Graph {
+    /// A graph without nodes that keeps what another one keeps.
+    pub(super) fn kept(keep: Vec<Keep>) -> Self {
+        Self {
+            keep,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn nodes(&self) -> &[NodeHandle] {
+        &self.nodes
+    }
+
+    pub(super) fn keep(&self) -> &[Keep] {
+        &self.keep
+    }
+
     pub(super) fn capturing() -> Self {
         Self {
             capturing: true,
@@ -90,6 +118,10 @@ impl Graph {
 impl Device {
     pub(super) fn graph(&self, handle: GraphHandle) -> DriverResult<&Graph> {
         self.graphs.get(&handle).ok_or_else(|| self.unknown(handle))
+    }
+
+    pub(super) fn all_nodes(&self) -> &BTreeMap<NodeHandle, Node> {
+        &self.nodes
     }
 
     pub(super) fn node(&self, handle: NodeHandle) -> DriverResult<&Node> {
@@ -152,12 +184,10 @@ impl Device {
     pub(super) fn remove_graph(&mut self, graph: GraphHandle) {
         if let Some(graph) = self.graphs.remove(&graph) {
             for handle in &graph.nodes {
-                if let Some(Node {
-                    work: Work::Kernel { function, .. },
-                    ..
-                }) = self.nodes.remove(handle)
-                {
-                    self.trash.push(function);
+                match self.nodes.remove(handle).map(|node| node.work) {
+                    Some(Work::Kernel { function, .. }) => self.trash.push(function),
+                    Some(Work::Child(child)) => self.remove_graph(child),
+                    _ => {}
                 }
             }
             self.trash.extend(graph.keep);
@@ -172,26 +202,13 @@ impl Device {
                 .fail(ErrorClass::IllegalState)
                 .with("the graph is still being captured"));
         }
-        let position: BTreeMap<_, _> = graph.nodes.iter().zip(0..).collect();
+        let keep = graph.keep.clone();
         let leaves: BTreeSet<_> = graph.leaves(&self.nodes).into_iter().collect();
         let mut nodes = Vec::with_capacity(graph.nodes.len());
-        for &handle in &graph.nodes {
-            let node = self.node(handle)?;
-            nodes.push(ImageNode {
-                handle,
-                work: node.work.clone(),
-                after: node
-                    .after
-                    .iter()
-                    .filter_map(|n| position.get(n).copied())
-                    .collect(),
-                is_leaf: leaves.contains(&handle),
-            });
+        for (handle, at) in self.flatten(graph, &mut nodes, &[])? {
+            nodes[at].is_leaf = leaves.contains(&handle);
         }
-        let image = Arc::new(Image {
-            nodes,
-            _keep: graph.keep.clone(),
-        });
+        let image = Arc::new(Image { nodes, _keep: keep });
         let exec = ExecHandle(self.handle());
         self.execs.insert(
             exec,
@@ -263,6 +280,25 @@ impl Device {
         Ok(())
     }
 
+    /// The nodes of an instantiated graph that could be launched now.
+    pub(super) fn exec_tasks(&self, exec: ExecHandle) -> DriverResult<Vec<Task>> {
+        let Some(found) = self.execs.get(&exec) else {
+            return Err(self.unknown(exec));
+        };
+        found
+            .image
+            .nodes
+            .iter()
+            .map(|node| {
+                self.operands_live(node)?;
+                Ok(Task {
+                    work: node.work.clone(),
+                    after: node.after.clone(),
+                })
+            })
+            .collect()
+    }
+
     /// A graph does not keep its functions and events alive; using one that is
     /// gone is undefined on a real device, and an error here.
     fn operands_live(&self, node: &ImageNode) -> DriverResult<()> {
@@ -295,6 +331,14 @@ impl Device {
 }
 
 impl Node {
+    pub(super) fn work(&self) -> &Work {
+        &self.work
+    }
+
+    pub(super) fn after(&self) -> &[NodeHandle] {
+        &self.after
+    }
+
     pub(super) fn kind(&self) -> streamweir_trace::NodeKind {
         self.work.kind()
     }

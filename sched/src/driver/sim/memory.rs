@@ -7,14 +7,21 @@
 //! long, finds nothing and faults. Memory is zero when it is allocated, which
 //! no real device promises.
 
+pub(super) mod reserve;
+
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
 use streamweir_trace::ByteRange;
 
+use super::footprint::Footprint;
 use super::kernel::SimFault;
+use crate::driver::Pointed;
+use reserve::Pieces;
 
 /// What CUDA aligns allocations to.
 const ALIGN: u64 = 256;
@@ -30,6 +37,8 @@ pub(super) struct Memory {
     next: u64,
     used: u64,
     limit: u64,
+    /// What the slice that runs touches, while an exploration wants to know.
+    log: Option<RefCell<Footprint>>,
 }
 
 impl Memory {
@@ -40,6 +49,54 @@ impl Memory {
             next: BASE,
             used: 0,
             limit,
+            log: None,
+        }
+    }
+
+    /// From here on notes what is touched.
+    pub(super) fn begin_log(&mut self) {
+        self.log = Some(RefCell::default());
+    }
+
+    /// What was touched since [`begin_log`](Self::begin_log).
+    pub(super) fn end_log(&mut self) -> Footprint {
+        self.log.take().map(RefCell::into_inner).unwrap_or_default()
+    }
+
+    /// Puts back what logged writes replaced. Memory that has been freed since
+    /// has nothing to put back.
+    pub(super) fn take_back(&mut self, undo: &[(u64, Vec<u8>)]) {
+        for (address, former) in undo.iter().rev() {
+            if let Ok(to) = self.locate(*address, former.len() as u64) {
+                // SAFETY: `locate` gave the start of as many bytes of a live
+                // block, and `former` is outside all blocks. Host memory may be
+                // in use by the host only as far as the caller of `copy_async`
+                // promised that it is not.
+                unsafe { std::ptr::copy_nonoverlapping(former.as_ptr(), to, former.len()) };
+            }
+        }
+    }
+
+    /// A copy of bytes of device or host memory; none where it is not live.
+    pub(super) fn fetch(&self, address: u64, bytes: u64) -> Vec<u8> {
+        match self.locate(address, bytes) {
+            // SAFETY: `locate` gave the start of as many initialised bytes of a
+            // live block. As for host memory, see `take_back`.
+            Ok(start) => unsafe { std::slice::from_raw_parts(start, bytes as usize) }.to_vec(),
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn log_read(&self, address: u64, bytes: u64) {
+        if let Some(log) = &self.log {
+            log.borrow_mut().read(address, bytes);
+        }
+    }
+
+    /// To be called before the write.
+    fn log_write(&self, address: u64, bytes: u64) {
+        if let Some(log) = &self.log {
+            log.borrow_mut().wrote(address, self.fetch(address, bytes));
         }
     }
 
@@ -61,9 +118,13 @@ impl Memory {
 
     /// Frees device memory; `false` when nothing was allocated at `address`.
     pub(super) fn free(&mut self, address: u64) -> bool {
-        let Some(block) = self.device.remove(&address) else {
+        let Entry::Occupied(entry) = self.device.entry(address) else {
             return false;
         };
+        if entry.get().pieces.is_some() {
+            return false;
+        }
+        let block = entry.remove();
         self.used -= block.bytes;
         true
     }
@@ -82,13 +143,30 @@ impl Memory {
     /// The device allocation that holds `address`.
     pub(super) fn range(&self, address: u64) -> Option<ByteRange> {
         let (&start, block) = self.device.range(..=address).next_back()?;
-        let range = ByteRange::from_len(start, block.bytes)?;
+        let (offset, bytes) = match &block.pieces {
+            None => (0, block.bytes),
+            Some(pieces) => pieces.piece(address - start)?,
+        };
+        let range = ByteRange::from_len(start + offset, bytes)?;
         range.contains_byte(address).then_some(range)
+    }
+
+    /// The allocation that holds `address`, of the device or of the host.
+    pub(super) fn pointer(&self, address: u64) -> Option<Pointed> {
+        let device = address >= BASE;
+        let side = if device { &self.device } else { &self.host };
+        let (&start, block) = side.range(..=address).next_back()?;
+        let range = ByteRange::from_len(start, block.bytes)?;
+        range
+            .contains_byte(address)
+            .then_some(Pointed { range, device })
     }
 
     /// The numbers of device allocations, their bytes and host allocations.
     pub(super) fn live(&self) -> (usize, u64, usize) {
-        (self.device.len(), self.used, self.host.len())
+        let device = self.device.values();
+        let pieces = device.map(|block| block.pieces.as_ref().map_or(1, Pieces::count));
+        (pieces.sum(), self.used, self.host.len())
     }
 
     /// Whether all of these bytes lie in one live allocation, of the device or
@@ -103,6 +181,7 @@ impl Memory {
             return Ok(&[]);
         }
         let bytes = self.device_bytes(address, byte_count::<T>(address, count)?)?;
+        self.log_read(address, bytes.len() as u64);
         bytemuck::try_cast_slice(bytes).map_err(|_| misaligned::<T>(address, bytes.len()))
     }
 
@@ -120,6 +199,7 @@ impl Memory {
             return Ok(());
         }
         let to = find(&self.device, address, bytes.len() as u64)?;
+        self.log_write(address, bytes.len() as u64);
         // SAFETY: `find` gave the start of as many bytes of a live block, and
         // `&mut self` is the only way to device memory; `bytes` is outside it.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
@@ -144,6 +224,8 @@ impl Memory {
         }
         let source = self.locate(from, bytes)?;
         let target = self.locate(to, bytes)?;
+        self.log_read(from, bytes);
+        self.log_write(to, bytes);
         // SAFETY: both are starts of as many bytes of live blocks; `copy` allows
         // them to overlap. Host memory may be in use by the host only as far as
         // the caller of `copy_async` promised that it is not.
@@ -157,6 +239,7 @@ impl Memory {
             return Ok(());
         }
         let target = find(&self.device, to, bytes)?;
+        self.log_write(to, bytes);
         // SAFETY: the start of as many bytes of a live block, which `&mut self`
         // gives exclusive access to.
         unsafe { std::ptr::write_bytes(target, value, bytes as usize) };
@@ -182,7 +265,8 @@ fn find(blocks: &BTreeMap<u64, Block>, address: u64, bytes: u64) -> Result<*mut 
             let offset = address - start;
             let end = offset.checked_add(bytes)?;
             // Inside the block, so the offset fits the host's address space.
-            (end <= block.bytes).then(|| block.start.as_ptr().wrapping_add(offset as usize))
+            let live = end <= block.bytes && block.holds(offset, bytes);
+            live.then(|| block.start.as_ptr().wrapping_add(offset as usize))
         })
         .ok_or_else(|| SimFault::OutOfBounds(extent(address, bytes)))
 }
@@ -208,12 +292,21 @@ struct Block {
     start: NonNull<u8>,
     bytes: u64,
     layout: Layout,
+    /// What is mapped of a reserved range; none for an allocation.
+    pieces: Option<Pieces>,
 }
 
 // SAFETY: a block owns its bytes, and hands them out only through `Memory`.
 unsafe impl Send for Block {}
 
 impl Block {
+    /// Whether all of these bytes, which are inside the block, have memory.
+    fn holds(&self, offset: u64, bytes: u64) -> bool {
+        self.pieces
+            .as_ref()
+            .is_none_or(|pieces| pieces.hold(offset, bytes))
+    }
+
     fn zeroed(bytes: u64) -> Option<Self> {
         let size = usize::try_from(bytes).ok().filter(|&size| size > 0)?;
         let layout = Layout::from_size_align(size, ALIGN as usize).ok()?;
@@ -223,6 +316,7 @@ impl Block {
             start,
             bytes,
             layout,
+            pieces: None,
         })
     }
 }

@@ -28,9 +28,12 @@
 //! outside it.
 
 mod capture;
+mod child;
 mod device;
 mod driver;
 mod exec;
+pub mod explore;
+mod footprint;
 mod graph;
 mod kernel;
 mod memory;
@@ -64,10 +67,12 @@ pub struct SimDriver {
 /// How many objects of a device have not been destroyed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveObjects {
-    /// Allocations of device memory.
+    /// Allocations of device memory, and mapped pieces of reserved ranges.
     pub allocations: usize,
     /// Their bytes.
     pub bytes: u64,
+    /// Reserved address ranges.
+    pub reservations: usize,
     /// Allocations of page-locked host memory.
     pub host_allocations: usize,
     /// Streams, without the legacy default stream.

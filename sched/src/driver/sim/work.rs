@@ -6,7 +6,7 @@ use streamweir_trace::{CopyNode, FillNode, KernelNode, NodeKind, Param};
 
 use super::kernel::{SimBlock, SimFault, SimKernel};
 use super::memory::Memory;
-use crate::driver::{EventHandle, FunctionHandle, LaunchShape};
+use crate::driver::{EventHandle, FunctionHandle, GraphHandle, LaunchShape};
 
 /// Copies and fills run in at most so many slices.
 const CHUNKS: u64 = 4;
@@ -30,6 +30,10 @@ pub(super) enum Work {
     Fill(FillNode),
     EventRecord(EventHandle),
     EventWait(EventHandle),
+    /// Another graph, which this node owns.
+    Child(GraphHandle),
+    /// A place where edges meet.
+    Empty,
 }
 
 impl Work {
@@ -39,7 +43,7 @@ impl Work {
             Self::Kernel { shape, .. } => shape.grid.iter().map(|&n| u64::from(n)).product(),
             Self::Copy(copy) => chunks(copy.bytes),
             Self::Fill(fill) => chunks(fill.bytes),
-            Self::EventRecord(_) | Self::EventWait(_) => 1,
+            Self::EventRecord(_) | Self::EventWait(_) | Self::Child(_) | Self::Empty => 1,
         }
     }
 
@@ -70,7 +74,7 @@ impl Work {
                 let (skip, bytes) = chunk(fill.bytes, slice);
                 memory.fill(fill.to + skip, fill.value as u8, bytes)
             }
-            Self::EventRecord(_) | Self::EventWait(_) => Ok(()),
+            Self::EventRecord(_) | Self::EventWait(_) | Self::Child(_) | Self::Empty => Ok(()),
         }
     }
 
@@ -82,6 +86,8 @@ impl Work {
             Self::Fill(_) => "fill",
             Self::EventRecord(_) => "event record",
             Self::EventWait(_) => "event wait",
+            Self::Child(_) => "child graph",
+            Self::Empty => "empty",
         }
     }
 
@@ -114,6 +120,8 @@ impl Work {
             Self::Fill(fill) => NodeKind::Memset(*fill),
             Self::EventRecord(_) => NodeKind::EventRecord,
             Self::EventWait(_) => NodeKind::EventWait,
+            Self::Child(_) => NodeKind::ChildGraph,
+            Self::Empty => NodeKind::Empty,
         }
     }
 }
