@@ -1,6 +1,8 @@
 //! The proof end to end: what a capture with a hazard says, and what the pool
 //! policies do to the story that this library exists for.
 
+mod each;
+
 use streamweir::driver::sim::SimDriver;
 use streamweir::trace::BufferKind;
 use streamweir::verify::{Rule, Verdict};
