@@ -1,3 +1,6 @@
 //! Graphs that streamweir did not record: capture dumps, operator logs, words.
 
+mod build;
 mod captures;
+mod mutations;
+mod operators;
