@@ -1,13 +1,15 @@
 //! How the command ends: 0 as it should be, 1 what was to be shown does not
-//! hold, 2 it could not be tried, 64 the command line is wrong (`EX_USAGE`).
+//! hold, 2 it could not be tried, 3 it may not hold, 64 the command line is wrong (`EX_USAGE`).
 
 use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-const NOT_CLEAN: u8 = 1;
-const FAILED: u8 = 2;
+pub(crate) const NOT_CLEAN: u8 = 1;
+pub(crate) const FAILED: u8 = 2;
+/// Something may be wrong, and what there is does not prove it.
+pub(crate) const POSSIBLE: u8 = 3;
 const USAGE: u8 = 64;
 
 /// Why the command does not end well.

@@ -1,5 +1,7 @@
-//! The command `streamweir`: the demonstration, and what this machine offers.
+//! The command `streamweir`: verdicts about files, the demonstration, and what
+//! this machine offers.
 
+mod audit;
 mod demo;
 mod device;
 mod doctor;
@@ -22,6 +24,7 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Audit(audit::Options),
     Demo(demo::Options),
     Doctor(doctor::Options),
 }
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Err(error) => return exit::usage(&error),
     };
     let done = match command.what {
+        What::Audit(options) => audit::run(&options),
         What::Demo(options) => demo::run(&options),
         What::Doctor(options) => doctor::run(&options),
     };

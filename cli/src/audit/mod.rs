@@ -1,0 +1,116 @@
+//! `streamweir audit`: the verdict about files, for people and for programs.
+
+mod json;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use streamweir::verify::audit::{Audit, Mode, audit_file};
+use streamweir::verify::{Options as Verify, Verdict};
+
+use crate::exit::{self, Failure};
+
+/// Checks captured graphs against every hazard rule.
+///
+/// A FILE is a trace, a session trace or a capture dump of another program. The
+/// command ends with 0 when all are safe, 1 when one has a proven hazard, 3
+/// when one has only possible ones, and 2 when one cannot be read; the worst
+/// comes first: 2, 1, 3, 0.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print one JSON array with an entry for each file.
+    #[arg(long)]
+    json: bool,
+    /// Count a verdict that rests on assumptions, or leaves nodes out, as a
+    /// possible hazard.
+    #[arg(long)]
+    strict: bool,
+    /// Where the accesses of a capture dump are taken from.
+    #[arg(long, value_enum, default_value_t)]
+    mode: Source,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Source {
+    /// The operator log where there is one, else the pointers.
+    #[default]
+    Auto,
+    /// The operator log.
+    Ops,
+    /// The pointers among the kernels' parameters.
+    Pointers,
+}
+
+/// A file that was looked at.
+struct Looked {
+    file: PathBuf,
+    outcome: Result<(Audit, Duration), String>,
+}
+
+/// How a file ends the command, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Safe,
+    Possible,
+    Hazard,
+    Unreadable,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let mode = match options.mode {
+        Source::Auto => Mode::Auto,
+        Source::Ops => Mode::Operators,
+        Source::Pointers => Mode::Pointers,
+    };
+    let verify = Verify {
+        certificate: false,
+        ..Verify::default()
+    };
+    let mut worst = Outcome::Safe;
+    let mut list = json::List::default();
+    for file in &options.files {
+        let start = Instant::now();
+        let audit = audit_file(file, mode, &verify).map_err(|error| error.to_string());
+        let looked = Looked {
+            file: file.clone(),
+            outcome: audit.map(|audit| (audit, start.elapsed())),
+        };
+        worst = worst.max(looked.judge(options.strict));
+        match (options.json, &looked.outcome) {
+            (true, _) => list.push(&looked),
+            (false, Ok((audit, _))) => {
+                exit::print(format_args!("{}\n{}", looked.file.display(), audit.report))?;
+            }
+            (false, Err(error)) => eprintln!("error: {}: {error}", looked.file.display()),
+        }
+    }
+    if options.json {
+        exit::print(list.into_text()?)?;
+    }
+    Ok(match worst {
+        Outcome::Safe => ExitCode::SUCCESS,
+        Outcome::Possible => exit::POSSIBLE.into(),
+        Outcome::Hazard => exit::NOT_CLEAN.into(),
+        Outcome::Unreadable => exit::FAILED.into(),
+    })
+}
+
+impl Looked {
+    fn judge(&self, strict: bool) -> Outcome {
+        let Ok((Audit { report, .. }, _)) = &self.outcome else {
+            return Outcome::Unreadable;
+        };
+        let bare = report.assumptions.is_empty() && report.not_analysed.is_empty();
+        match report.verdict {
+            Verdict::Safe if strict && !bare => Outcome::Possible,
+            Verdict::Safe => Outcome::Safe,
+            Verdict::Possible => Outcome::Possible,
+            Verdict::Hazard => Outcome::Hazard,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! `streamweir audit` as it is run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs, process};
+
+use serde_json::{Value, json};
+
+fn audit(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_streamweir"))
+        .arg("audit")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn capture(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/captures");
+    let path = folder.join(name).with_extension("json");
+    path.to_str().unwrap().to_owned()
+}
+
+fn list(output: &Output) -> Vec<Value> {
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    value.as_array().expect("always an array").clone()
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+/// A file that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path = env::temp_dir().join(format!("streamweir-audit-{}-{name}", process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A trace in which nothing is assumed and nothing is wrong.
+const BARE: &str =
+    r#"{"format":"streamweir-trace","version":2,"trace":{"name":"bare","nodes":[],"edges":[]}}"#;
+
+#[test]
+fn nine_captures_nine_labels() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/captures");
+    let mut files: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 9);
+    let mut arguments: Vec<&str> = files.iter().map(String::as_str).collect();
+    arguments.push("--json");
+    let output = audit(&arguments);
+    assert_eq!(output.status.code(), Some(1));
+    let list = list(&output);
+    assert_eq!(list.len(), 9);
+    for (file, found) in files.iter().zip(&list) {
+        let text: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        assert_eq!(found["file"], json!(file));
+        assert_eq!(found["verdict"], text["label"], "{file}");
+    }
+}
+
+#[test]
+fn an_entry_has_the_documented_fields() {
+    let file = capture("moe_inplace_race");
+    let found = list(&audit(&[&file, "--json"]));
+    let found = &found[0];
+    let mut fields = keys(found);
+    fields.sort_unstable();
+    assert_eq!(
+        fields,
+        [
+            "assumptions",
+            "file",
+            "hazards",
+            "hazards_total",
+            "not_analysed",
+            "stats",
+            "verdict"
+        ]
+    );
+    let mut stats = keys(&found["stats"]);
+    stats.sort_unstable();
+    assert_eq!(
+        stats,
+        [
+            "accesses",
+            "comparisons",
+            "edges",
+            "milliseconds",
+            "nodes",
+            "streams"
+        ]
+    );
+    assert_eq!(found["stats"]["nodes"], 8);
+    assert_eq!(found["stats"]["streams"], 2);
+    assert!(found["stats"]["milliseconds"].as_f64().unwrap() > 0.0);
+    let hazards = found["hazards"].as_array().unwrap();
+    assert_eq!(found["hazards_total"], hazards.len());
+    let pairs: Vec<_> = hazards
+        .iter()
+        .map(|h| json!([h["rule"], h["first"]["node"], h["second"]["node"]]))
+        .collect();
+    // The shared expert's product reads what the routed experts alter twice.
+    assert_eq!(json!(pairs), json!([["R1", 1, 5], ["R1", 1, 6]]));
+    for hazard in hazards {
+        let mut fields = keys(hazard);
+        fields.sort_unstable();
+        assert_eq!(
+            fields,
+            [
+                "buffers", "bytes", "first", "fix", "proven", "rule", "second"
+            ]
+        );
+        assert_eq!(hazard["proven"], true);
+        assert_eq!(hazard["bytes"], json!(["0x7f2dd8e00000", "0x7f2dd8e10000"]));
+        assert!(hazard["fix"].as_str().unwrap().contains("join"));
+        for side in ["first", "second"] {
+            let mut fields = keys(&hazard[side]);
+            fields.sort_unstable();
+            assert_eq!(fields, ["name", "node", "scope", "stream"]);
+        }
+        assert_eq!(hazard["first"]["scope"], "aten.mm.default");
+    }
+    let again = list(&audit(&[&file, "--json"]));
+    assert_eq!(again[0]["hazards"], found["hazards"], "stable");
+}
+
+#[test]
+fn the_worst_file_decides_how_the_command_ends() {
+    let bare = Scratch::new("bare.json", BARE);
+    let broken = Scratch::new("broken.json", "{\"format\":");
+    let (safe, hazard) = (capture("moe_shared_safe"), capture("moe_inplace_race"));
+    let code = |arguments: &[&str]| audit(arguments).status.code();
+    assert_eq!(code(&[bare.path()]), Some(0));
+    assert_eq!(code(&[bare.path(), "--strict"]), Some(0));
+    assert_eq!(code(&[&safe]), Some(0));
+    assert_eq!(code(&[&safe, "--strict"]), Some(3));
+    assert_eq!(code(&[&hazard, &safe, "--strict"]), Some(1));
+    assert_eq!(code(&[&safe, &hazard, bare.path()]), Some(1));
+    assert_eq!(code(&[&hazard, broken.path(), &safe]), Some(2));
+    assert_eq!(code(&[&safe, "--mode", "pointers"]), Some(3));
+    assert_eq!(code(&["no such file", &hazard]), Some(2));
+    for wrong in [
+        &[][..],
+        &["--json"],
+        &[&safe, "--mode", "guess"],
+        &[&safe, "--frob"],
+    ] {
+        assert_eq!(code(wrong), Some(64), "{wrong:?}");
+    }
+}
+
+#[test]
+fn unreadable_files_have_an_entry_that_says_why() {
+    let broken = Scratch::new("cut.json", &BARE[..BARE.len() - 4]);
+    let other = Scratch::new("other.json", r#"{"format":"capture-dump-9"}"#);
+    let output = audit(&["--json", broken.path(), "no such file", other.path()]);
+    assert_eq!(output.status.code(), Some(2));
+    let list = list(&output);
+    for entry in &list {
+        let mut fields = keys(entry);
+        fields.sort_unstable();
+        assert_eq!(fields, ["error", "file"]);
+    }
+    let error = |at: usize| list[at]["error"].as_str().unwrap();
+    assert!(error(0).contains("EOF"), "{}", error(0));
+    assert!(error(1).contains("cannot be read"), "{}", error(1));
+    assert!(error(2).contains("\"capture-dump-9\""), "{}", error(2));
+}
+
+#[test]
+fn the_text_names_the_file_and_the_hazard() {
+    let file = capture("dsv4_topk_before_join");
+    let output = audit(&[&file]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = str::from_utf8(&output.stdout).unwrap();
+    for part in [
+        file.as_str(),
+        "hazard[R1]",
+        "aten.topk.default",
+        "aten.index.Tensor",
+    ] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
