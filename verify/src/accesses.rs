@@ -1,123 +1,276 @@
-//! The accesses of a trace by buffer, in device addresses, and the first and
-//! last of them on each chain.
+//! The accesses of a trace in the order of the graph, and what is known of each
+//! buffer as a whole.
+//!
+//! Nothing is copied that the trace has already: an access is a number, and
+//! becomes a [`Touch`] when it is looked at. A recorded capture lists its
+//! accesses in the order of its nodes, so mostly not even a permutation is
+//! needed.
+//!
+//! A word of a kernel's parameters that may be a pointer counts as an access
+//! too, as one that is not declared, unless the same node declares accesses of
+//! those bytes: then it says nothing new.
 
-use streamweir_trace::{Access, AccessMode, BufferId, ByteRange, NodeId, Phase, Trace};
+use std::cell::OnceCell;
+use std::collections::HashMap;
 
-use crate::reach::Reach;
+use streamweir_trace::{AccessMode, BufferId, BufferKind, ByteRange, NodeId, Phase, Trace};
+
+use crate::graph::Graph;
+use crate::sweep::first_gap;
 
 /// One access that touches at least one byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Touch {
     pub(crate) node: NodeId,
     pub(crate) phase: Phase,
+    /// Read-write for an access that is not declared, which may be anything.
     pub(crate) mode: AccessMode,
     pub(crate) buffer: BufferId,
     /// Device addresses.
     pub(crate) bytes: ByteRange,
+    /// False for a word of a parameter that makes the access possible.
+    pub(crate) declared: bool,
 }
 
-impl Touch {
-    /// `access` in device addresses, or `None` when it touches no byte.
-    fn new(trace: &Trace, access: &Access) -> Option<Self> {
-        // The form check has established that the access lies in its buffer.
-        let bytes = access
-            .bytes
-            .shifted(trace.buffer(access.buffer).range.start)?;
-        (!bytes.is_empty()).then_some(Self {
-            node: access.node,
-            phase: access.phase,
-            mode: access.mode,
-            buffer: access.buffer,
-            bytes,
-        })
-    }
+/// What an access does, apart from where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) node: NodeId,
+    pub(crate) phase: Phase,
+    /// As [`Touch::mode`].
+    pub(crate) mode: AccessMode,
+    pub(crate) declared: bool,
 }
 
 /// What is known of the accesses of one buffer as a whole.
-#[derive(Debug)]
-pub(crate) struct Usage {
-    pub(crate) buffer: BufferId,
-    /// From the lowest to the highest byte touched.
-    pub(crate) hull: ByteRange,
-    pub(crate) writes: bool,
-    /// The first and the last node that touches the buffer on each chain that
-    /// has one.
-    pub(crate) ends: Vec<(NodeId, NodeId)>,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Life {
+    /// The places of its first and its last node in the order of the graph; the
+    /// first is above the last when nothing touches the buffer.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// How many accesses it has, those that are not declared included.
+    pub(crate) count: u32,
+    pub(crate) written: bool,
+    /// Whether what the buffer holds matters from one replay to the next.
+    pub(crate) carried: bool,
+    /// Whether a read of it needs a write before it (R13).
+    pub(crate) needs_write: bool,
 }
 
-/// The accesses of a trace, grouped by buffer.
-#[derive(Debug)]
-pub(crate) struct Accesses {
-    first: Vec<u32>,
-    touches: Vec<Touch>,
+impl Life {
+    /// Whether all nodes that use one buffer stand behind all that use the
+    /// other, in the order of the graph, and neither has anything to keep.
+    pub(crate) fn is_apart_from(&self, other: &Self) -> bool {
+        !self.carried && !other.carried && (self.last < other.first || other.last < self.first)
+    }
 }
 
-impl Accesses {
-    pub(crate) fn new(trace: &Trace) -> Self {
-        let mut touches: Vec<Touch> = trace
-            .accesses
+/// The accesses of a trace.
+#[derive(Debug)]
+pub(crate) struct Accesses<'a> {
+    trace: &'a Trace,
+    /// The accesses by node, and those before the wait of their node first;
+    /// `None` when that is how the trace lists them.
+    order: Option<Vec<u32>>,
+    lives: Vec<Life>,
+    by_buffer: OnceCell<(Vec<u32>, Vec<u32>)>,
+}
+
+impl<'a> Accesses<'a> {
+    pub(crate) fn new(trace: &'a Trace, graph: &Graph) -> Self {
+        let mut lives: Vec<Life> = trace
+            .buffers
             .iter()
-            .filter_map(|access| Touch::new(trace, access))
+            .map(|buffer| Life {
+                first: u32::MAX,
+                last: 0,
+                count: 0,
+                written: false,
+                carried: buffer.carried,
+                needs_write: !buffer.carried && matches!(buffer.kind, BufferKind::Scratch { .. }),
+            })
             .collect();
-        touches.sort_unstable_by_key(|t| {
-            (
-                t.buffer,
-                t.bytes.start,
-                t.node,
-                t.mode,
-                t.phase,
-                t.bytes.end,
-            )
-        });
-        let mut first = vec![0; trace.buffers.len() + 1];
-        for touch in &touches {
-            first[touch.buffer.index() + 1] += 1;
+        let mut sorted = true;
+        let mut latest = 0;
+        for access in &trace.accesses {
+            let place = graph.position(access.node);
+            let key = u64::from(place) << 1 | u64::from(access.phase == Phase::AfterWait);
+            sorted &= latest <= key;
+            latest = key;
+            if !access.bytes.is_empty() {
+                lives[access.buffer.index()].see(place, access.mode.writes());
+            }
         }
-        for at in 1..first.len() {
-            first[at] += first[at - 1];
+        let possible = undeclared(trace);
+        for &at in &possible {
+            let access = &trace.possible[at as usize];
+            lives[access.buffer.index()].see(graph.position(access.node), true);
         }
-        Self { first, touches }
-    }
-
-    /// Every access, buffer by buffer.
-    pub(crate) fn all(&self) -> &[Touch] {
-        &self.touches
-    }
-
-    /// The accesses of one buffer, sorted by their first byte.
-    pub(crate) fn of(&self, buffer: BufferId) -> &[Touch] {
-        let at = buffer.index();
-        &self.touches[self.first[at] as usize..self.first[at + 1] as usize]
-    }
-
-    /// One entry for each buffer that is touched at all.
-    pub(crate) fn usage(&self, reach: &Reach) -> Vec<Usage> {
-        let mut all = Vec::new();
-        let mut places: Vec<(u32, u32, NodeId)> = Vec::new();
-        for touches in self.touches.chunk_by(|a, b| a.buffer == b.buffer) {
-            places.clear();
-            places.extend(touches.iter().map(|touch| {
-                let (chain, index) = reach.place(touch.node);
-                (chain, index, touch.node)
-            }));
-            places.sort_unstable();
-            all.push(Usage {
-                buffer: touches[0].buffer,
-                hull: ByteRange::new(
-                    touches[0].bytes.start,
-                    touches
-                        .iter()
-                        .map(|t| t.bytes.end)
-                        .max()
-                        .unwrap_or_default(),
-                ),
-                writes: touches.iter().any(|touch| touch.mode.writes()),
-                ends: places
-                    .chunk_by(|a, b| a.0 == b.0)
-                    .map(|chain| (chain[0].2, chain[chain.len() - 1].2))
-                    .collect(),
+        let mut this = Self {
+            trace,
+            order: None,
+            lives,
+            by_buffer: OnceCell::new(),
+        };
+        if !sorted || !possible.is_empty() {
+            let declared = trace.accesses.len() as u32;
+            let all = (0..declared).chain(possible.iter().map(|at| declared + at));
+            let order = grouped(trace.nodes.len() * 2, all, |id| {
+                let access = this.kind(id);
+                let after = access.phase == Phase::AfterWait;
+                graph.position(access.node) as usize * 2 + usize::from(after)
             });
+            this.order = Some(order.1);
         }
-        all
+        this
     }
+
+    fn possible(&self, id: u32) -> &'a streamweir_trace::PossibleAccess {
+        &self.trace.possible[id as usize - self.trace.accesses.len()]
+    }
+
+    /// What the access with this number does.
+    #[inline]
+    pub(crate) fn kind(&self, id: u32) -> Kind {
+        match self.trace.accesses.get(id as usize) {
+            Some(access) => Kind {
+                node: access.node,
+                phase: access.phase,
+                mode: access.mode,
+                declared: true,
+            },
+            None => Kind {
+                node: self.possible(id).node,
+                phase: Phase::AfterWait,
+                mode: AccessMode::ReadWrite,
+                declared: false,
+            },
+        }
+    }
+
+    /// The access with this number.
+    pub(crate) fn touch(&self, id: u32) -> Touch {
+        let Kind {
+            node,
+            phase,
+            mode,
+            declared,
+        } = self.kind(id);
+        let (buffer, bytes) = self.place(id);
+        // The form check has established that the access lies in its buffer.
+        let base = self.trace.buffer(buffer).range.start;
+        Touch {
+            node,
+            phase,
+            mode,
+            buffer,
+            bytes: ByteRange::new(base + bytes.start, base + bytes.end),
+            declared,
+        }
+    }
+
+    /// The buffer of an access and the bytes of it that are touched, counted
+    /// from its first.
+    #[inline]
+    pub(crate) fn place(&self, id: u32) -> (BufferId, ByteRange) {
+        match self.trace.accesses.get(id as usize) {
+            Some(access) => (access.buffer, access.bytes),
+            None => (self.possible(id).buffer, self.possible(id).bytes),
+        }
+    }
+
+    /// The numbers of all accesses, in the order of the graph; those of a node
+    /// before its wait come before those after it.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + Clone + '_ {
+        let sorted = match &self.order {
+            Some(_) => 0,
+            None => self.trace.accesses.len() as u32,
+        };
+        (0..sorted).chain(self.order.iter().flatten().copied())
+    }
+
+    /// Every access of at least one byte, in the order of the graph.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Touch> + '_ {
+        self.ids()
+            .map(|id| self.touch(id))
+            .filter(|touch| !touch.bytes.is_empty())
+    }
+
+    /// The accesses of one buffer, in the order of the graph.
+    pub(crate) fn of(&self, buffer: BufferId) -> impl Iterator<Item = Touch> + '_ {
+        let (first, ids) = self.by_buffer.get_or_init(|| {
+            grouped(self.trace.buffers.len(), self.ids(), |id| {
+                self.place(id).0.index()
+            })
+        });
+        let at = buffer.index();
+        ids[first[at] as usize..first[at + 1] as usize]
+            .iter()
+            .map(|&id| self.touch(id))
+            .filter(|touch| !touch.bytes.is_empty())
+    }
+
+    /// What is known of the accesses of a buffer as a whole.
+    pub(crate) fn life(&self, buffer: BufferId) -> &Life {
+        &self.lives[buffer.index()]
+    }
+}
+
+impl Life {
+    fn see(&mut self, place: u32, writes: bool) {
+        self.first = self.first.min(place);
+        self.last = self.last.max(place);
+        self.count += 1;
+        self.written |= writes;
+    }
+}
+
+/// `ids` in groups, each in the order given: where each group starts, and the
+/// groups one after the other.
+fn grouped(
+    groups: usize,
+    ids: impl Iterator<Item = u32> + Clone,
+    group: impl Fn(u32) -> usize,
+) -> (Vec<u32>, Vec<u32>) {
+    let mut first = vec![0_u32; groups + 1];
+    for id in ids.clone() {
+        first[group(id) + 1] += 1;
+    }
+    for at in 1..first.len() {
+        first[at] += first[at - 1];
+    }
+    let mut next = first.clone();
+    let mut sorted = vec![0; first[groups] as usize];
+    for id in ids {
+        let slot = &mut next[group(id)];
+        sorted[*slot as usize] = id;
+        *slot += 1;
+    }
+    (first, sorted)
+}
+
+/// The possible accesses of which the same node declares not all bytes.
+fn undeclared(trace: &Trace) -> Vec<u32> {
+    if trace.possible.is_empty() {
+        return Vec::new();
+    }
+    let mut declared: HashMap<(NodeId, BufferId), Vec<ByteRange>> = trace
+        .possible
+        .iter()
+        .map(|access| ((access.node, access.buffer), Vec::new()))
+        .collect();
+    for access in &trace.accesses {
+        if let Some(ranges) = declared.get_mut(&(access.node, access.buffer)) {
+            ranges.push(access.bytes);
+        }
+    }
+    (0_u32..)
+        .zip(&trace.possible)
+        .filter(|(_, access)| {
+            let ranges = declared.get_mut(&(access.node, access.buffer));
+            ranges.is_some_and(|ranges| first_gap(access.bytes, ranges).is_some())
+        })
+        .map(|(at, _)| at)
+        .collect()
 }

@@ -1,6 +1,8 @@
 //! What the rules hand over: hazards before they are put into words.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 
 use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId};
 
@@ -81,7 +83,8 @@ impl Finding {
         let other = (first.buffer != second.buffer).then_some(second.buffer);
         Self {
             cause,
-            modes: [Some(first.mode), Some(second.mode)],
+            modes: [mode(first), mode(second)],
+            proven: first.declared && second.declared,
             buffers: [Some(first.buffer), other],
             bytes: first.bytes.intersect(&second.bytes).unwrap_or_default(),
             second: Some(second.node),
@@ -93,7 +96,8 @@ impl Finding {
     pub(crate) fn of_touch(rule: Rule, cause: Cause, touch: &Touch, fix: Fix) -> Self {
         Self {
             cause,
-            modes: [Some(touch.mode), None],
+            modes: [mode(touch), None],
+            proven: touch.declared,
             buffers: [Some(touch.buffer), None],
             bytes: touch.bytes,
             ..Self::of_node(rule, touch.node, fix)
@@ -116,36 +120,149 @@ impl Finding {
         }
     }
 
-    pub(crate) fn key(&self) -> (Rule, Option<NodeId>, Option<NodeId>, u32) {
+    pub(crate) fn key(&self) -> Key {
         (self.rule, self.first, self.second, self.tag)
     }
 }
 
-/// Collects what the rules find, and counts their questions about order.
-#[derive(Debug, Default)]
+fn mode(touch: &Touch) -> Option<AccessMode> {
+    touch.declared.then_some(touch.mode)
+}
+
+/// What tells hazards apart, and the order in which they are listed.
+pub(crate) type Key = (Rule, Option<NodeId>, Option<NodeId>, u32);
+
+/// The findings of one hazard, as one.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// The finding that speaks for all: a proven one if there is any, of the
+    /// lowest bytes.
+    pub(crate) lead: Finding,
+    /// The buffers of all.
+    pub(crate) buffers: Vec<BufferId>,
+}
+
+impl PartialEq for Group {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Group {}
+
+impl PartialOrd for Group {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Group {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.lead.key().cmp(&other.lead.key())
+    }
+}
+
+/// Collects what the rules find, and counts it: all hazards, of which the ones
+/// with the least keys are kept, and the questions about order.
+///
+/// A hazard is what shares a [`Key`]: one rule broken by one pair of nodes, over
+/// however many bytes and buffers. All findings of a hazard are handed over
+/// between two calls of [`close`](Self::close), so that it is counted once.
+#[derive(Debug)]
 pub(crate) struct Findings {
-    found: RefCell<Vec<Finding>>,
+    limit: usize,
+    open: RefCell<Vec<Finding>>,
+    kept: RefCell<BinaryHeap<Group>>,
+    total: Cell<u64>,
+    proven: Cell<Option<bool>>,
     comparisons: Cell<u64>,
 }
 
 impl Findings {
+    /// Keeps at most `limit` hazards.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            open: RefCell::default(),
+            kept: RefCell::default(),
+            total: Cell::default(),
+            proven: Cell::default(),
+            comparisons: Cell::default(),
+        }
+    }
+
     pub(crate) fn push(&self, finding: Finding) {
-        self.found.borrow_mut().push(finding);
+        self.open.borrow_mut().push(finding);
     }
 
     pub(crate) fn compared(&self) {
-        self.comparisons.set(self.comparisons.get() + 1);
+        self.compared_times(1);
+    }
+
+    pub(crate) fn compared_times(&self, times: u64) {
+        self.comparisons.set(self.comparisons.get() + times);
     }
 
     pub(crate) fn comparisons(&self) -> u64 {
         self.comparisons.get()
     }
 
-    /// The findings sorted by key, one group per hazard, lowest bytes first in
-    /// a group.
-    pub(crate) fn into_sorted(self) -> Vec<Finding> {
-        let mut found = self.found.into_inner();
-        found.sort_by_key(|finding| (finding.key(), finding.bytes, finding.buffers));
-        found
+    /// Whether a hazard with this key would be kept as things stand.
+    pub(crate) fn lists(&self, key: &Key) -> bool {
+        let kept = self.kept.borrow();
+        kept.len() < self.limit || kept.peek().is_some_and(|last| *key < last.lead.key())
+    }
+
+    /// Counts one hazard that is not kept.
+    pub(crate) fn count(&self, proven: bool) {
+        self.total.set(self.total.get() + 1);
+        self.proven.set(self.proven.get().max(Some(proven)));
+    }
+
+    /// Makes hazards of the findings handed over since the last call.
+    pub(crate) fn close(&self) {
+        let mut open = self.open.borrow_mut();
+        if open.is_empty() {
+            return;
+        }
+        open.sort_by_key(|finding| {
+            let weight = (!finding.proven, finding.bytes, finding.buffers);
+            (finding.key(), weight)
+        });
+        for group in open.chunk_by(|a, b| a.key() == b.key()) {
+            let lead = &group[0];
+            self.count(lead.proven);
+            if !self.lists(&lead.key()) {
+                continue;
+            }
+            let mut buffers: Vec<BufferId> =
+                group.iter().flat_map(|f| f.buffers).flatten().collect();
+            buffers.sort_unstable();
+            buffers.dedup();
+            let mut kept = self.kept.borrow_mut();
+            kept.push(Group {
+                lead: lead.clone(),
+                buffers,
+            });
+            if kept.len() > self.limit {
+                kept.pop();
+            }
+        }
+        open.clear();
+    }
+
+    /// How many hazards there are.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.get()
+    }
+
+    /// Whether one of the hazards is proven; `None` when there is none.
+    pub(crate) fn proven(&self) -> Option<bool> {
+        self.proven.get()
+    }
+
+    /// The hazards that were kept, sorted by key.
+    pub(crate) fn into_sorted(self) -> Vec<Group> {
+        self.kept.into_inner().into_sorted_vec()
     }
 }

@@ -71,7 +71,7 @@ pub use fix::Fix;
 pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
-pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
+pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict, dot, html};
 pub use rules::{FREED_BY_LAUNCHER, Growth, Rule};
 pub use session::{verify_session, verify_session_with};
 
@@ -115,6 +115,6 @@ pub fn verify(trace: &Trace) -> Result<Report, VerifyError> {
 /// As [`verify`].
 pub fn verify_with(trace: &Trace, options: &Options) -> Result<Report, VerifyError> {
     let context = Context::new(trace)?;
-    let findings = rules::run(&context);
+    let findings = rules::run(&context, options.limit);
     Ok(report::assemble(&context, findings, options))
 }

@@ -13,7 +13,10 @@
 //! A captured stream ought to be a chain, but the verifier does not take that
 //! from the trace: a node joins the chain of its stream only when its own clock
 //! contains the tail of that chain. Otherwise, and for nodes on no known
-//! stream, it joins any chain whose tail it follows, or opens a new one.
+//! stream, it joins the chain of its latest predecessor that is the tail of its
+//! chain still; or, of the chains whose tails it follows at all, the one with
+//! the latest tail; or it opens a new one. So a line of work stays on one chain,
+//! and a fork takes up the chain that the last join left.
 //!
 //! # The three times of a node
 //! Programmatic dependent launch (PDL) lets a node start while its predecessor
@@ -29,7 +32,7 @@
 //! `v` starts once all of `u` has triggered, and the trigger may be the first
 //! thing that `u` does: hence start(u), not wait(u), in the second line.
 
-use streamweir_trace::{EdgeKind, NodeId, PdlWait, Phase, Trace};
+use streamweir_trace::{EdgeKind, Node, NodeId, PdlWait, Phase, Trace};
 
 use crate::VerifyError;
 use crate::graph::Graph;
@@ -37,6 +40,10 @@ use crate::graph::Graph;
 /// The most clock entries that are built: 1 GiB of them. Graphs of a million
 /// nodes on eight streams need a thirtieth of it.
 const MAX_ENTRIES: usize = 1 << 28;
+
+/// The most chains, so that 16 bits can number them. The entries run out first:
+/// every chain is in the clocks of all nodes behind its first.
+const MAX_CHAINS: usize = 1 << 16;
 
 /// The happens-before relation of one graph.
 #[derive(Debug)]
@@ -52,28 +59,30 @@ pub(crate) struct Reach {
     /// The same before its wait returns; empty when no edge is programmatic,
     /// since the two are equal then.
     wait: Vec<u32>,
+    pdl: bool,
 }
 
 impl Reach {
     /// The relation of `trace`, whose graph is `graph`.
     pub(crate) fn new(trace: &Trace, graph: &Graph) -> Result<Self, VerifyError> {
         let nodes = trace.nodes.len();
-        let pdl = trace
-            .edges
-            .iter()
-            .any(|edge| edge.kind == EdgeKind::Programmatic);
         let mut reach = Self {
             chains: Vec::new(),
             place: vec![(0, 0); nodes],
             extent: vec![(0, 0); nodes],
             start: Vec::with_capacity(nodes * trace.streams.len().clamp(1, 8)),
             wait: Vec::new(),
+            pdl: trace
+                .edges
+                .iter()
+                .any(|edge| edge.kind == EdgeKind::Programmatic),
         };
+        // The chain that the last node of each stream went to.
         let mut stream_chain: Vec<Option<u32>> = vec![None; trace.streams.len()];
         for &node in graph.order() {
             let base = reach.start.len();
             let width = reach.chains.len();
-            if base + width > MAX_ENTRIES {
+            if base + width > MAX_ENTRIES || width >= MAX_CHAINS {
                 return Err(VerifyError::TooWide {
                     nodes,
                     chains: width,
@@ -81,21 +90,23 @@ impl Reach {
             }
             reach.extent[node.index()] = (base as u32, width as u32);
             reach.start.resize(base + width, 0);
-            if pdl {
+            if reach.pdl {
                 reach.wait.resize(base + width, 0);
             }
-            let waits = trace.node(node).pdl == PdlWait::OnAllPaths;
+            let Node { pdl, stream, .. } = *trace.node(node);
             for &(pred, kind) in graph.preds(node) {
                 match kind {
                     EdgeKind::Full => reach.follow(base, pred, true),
-                    EdgeKind::Programmatic if waits => reach.follow(base, pred, false),
+                    EdgeKind::Programmatic if pdl == PdlWait::OnAllPaths => {
+                        reach.follow(base, pred, false);
+                    }
                     EdgeKind::Programmatic => {}
                 }
             }
-            let stream = trace.node(node).stream;
-            let chain = reach.chain_for(node, stream.map(|s| stream_chain[s.index()]));
+            let of_stream = stream.map(|stream| stream_chain[stream.index()]);
+            let chain = reach.chain_for(node, of_stream, graph);
             if let Some(stream) = stream {
-                stream_chain[stream.index()].get_or_insert(chain);
+                stream_chain[stream.index()] = Some(chain);
             }
             let members = &mut reach.chains[chain as usize];
             reach.place[node.index()] = (chain, members.len() as u32);
@@ -109,41 +120,44 @@ impl Reach {
     fn follow(&mut self, base: usize, pred: NodeId, full: bool) {
         let (from, width) = self.extent[pred.index()];
         let (chain, index) = self.place[pred.index()];
-        let pdl = !self.wait.is_empty();
-        for c in 0..width as usize {
-            let started = self.start[from as usize + c];
-            let ended = if pdl {
-                self.wait[from as usize + c]
-            } else {
-                started
-            };
-            raise(
-                &mut self.start[base + c],
-                if full { ended } else { started },
-            );
-            if pdl {
-                raise(&mut self.wait[base + c], ended);
-            }
+        let from = from as usize..(from + width) as usize;
+        let own = chain as usize;
+        let (before, start) = self.start.split_at_mut(base);
+        if !self.pdl {
+            raise_all(start, &before[from]);
+            raise(&mut start[own], index + 1);
+            return;
         }
-        let own = base + chain as usize;
+        let (waited, wait) = self.wait.split_at_mut(base);
+        let ended = &waited[from.clone()];
+        raise_all(start, if full { ended } else { &before[from] });
+        raise_all(wait, ended);
+        raise(&mut wait[own], index + 1);
         if full {
-            raise(&mut self.start[own], index + 1);
-        }
-        if pdl {
-            raise(&mut self.wait[own], index + 1);
+            raise(&mut start[own], index + 1);
         }
     }
 
-    /// The chain that `node` goes to. `stream` is `None` for a node on no known
-    /// stream, `Some(None)` for the first node of a stream.
-    fn chain_for(&mut self, node: NodeId, stream: Option<Option<u32>>) -> u32 {
-        let follows_tail = |chain: u32| {
-            self.before(node, Phase::AfterWait, chain) as usize == self.chains[chain as usize].len()
+    /// The chain that `node` goes to. `of_stream` is `None` for a node on no
+    /// known stream, `Some(None)` for the first node of a stream.
+    fn chain_for(&mut self, node: NodeId, of_stream: Option<Option<u32>>, graph: &Graph) -> u32 {
+        let clock = self.clock(node, Phase::AfterWait);
+        let tail = |chain: u32| {
+            let members = &self.chains[chain as usize];
+            let follows = clock.get(chain as usize).copied() == Some(members.len() as u32);
+            let last = *members.last()?;
+            follows.then(|| (graph.position(last), chain))
         };
-        let found = match stream {
+        let found = match of_stream {
             Some(None) => None,
-            Some(Some(own)) if follows_tail(own) => Some(own),
-            _ => (0..self.extent[node.index()].1).find(|&chain| follows_tail(chain)),
+            Some(Some(own)) if tail(own).is_some() => Some(own),
+            _ => {
+                let preds = graph.preds(node).iter();
+                let of_preds = preds.filter_map(|&(pred, _)| tail(self.place[pred.index()].0));
+                let others = || (0..clock.len() as u32).filter_map(tail);
+                let latest = of_preds.max().or_else(|| others().max());
+                latest.map(|(_, chain)| chain)
+            }
         };
         found.unwrap_or_else(|| {
             self.chains.push(Vec::new());
@@ -151,30 +165,25 @@ impl Reach {
         })
     }
 
-    /// How many nodes of `chain` have ended before this point of `node`.
-    fn before(&self, node: NodeId, phase: Phase, chain: u32) -> u32 {
+    /// The clock of this point of `node`: for each chain, how many of its nodes
+    /// have ended; chains beyond its length have not begun.
+    #[inline]
+    pub(crate) fn clock(&self, node: NodeId, phase: Phase) -> &[u32] {
         let (base, width) = self.extent[node.index()];
-        if chain >= width {
-            return 0;
-        }
         let clocks = match phase {
-            Phase::AfterWait if !self.wait.is_empty() => &self.wait,
+            Phase::AfterWait if self.pdl => &self.wait,
             _ => &self.start,
         };
-        clocks[(base + chain) as usize]
+        &clocks[base as usize..(base + width) as usize]
     }
 
     /// Whether `first` has ended before `then` comes to accesses of this phase.
     /// False for a node and itself.
+    #[inline]
     pub(crate) fn ends_before(&self, first: NodeId, then: NodeId, phase: Phase) -> bool {
         let (chain, index) = self.place[first.index()];
-        index < self.before(then, phase, chain)
-    }
-
-    /// Whether some edge is programmatic, so that the start and the wait of a
-    /// node may differ.
-    pub(crate) fn has_pdl(&self) -> bool {
-        !self.wait.is_empty()
+        let ended = self.clock(then, phase).get(chain as usize);
+        ended.is_some_and(|&ended| index < ended)
     }
 
     /// The chain of `node` and its index there.
@@ -190,4 +199,10 @@ impl Reach {
 
 fn raise(entry: &mut u32, to: u32) {
     *entry = (*entry).max(to);
+}
+
+fn raise_all(entries: &mut [u32], to: &[u32]) {
+    for (entry, &to) in entries.iter_mut().zip(to) {
+        raise(entry, to);
+    }
 }

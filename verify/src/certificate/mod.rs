@@ -64,6 +64,18 @@ impl Certificate {
     }
 }
 
+/// What a verdict takes for granted when there are words of parameters that may
+/// be pointers and that nothing declares.
+pub(crate) fn pointers_assumed(words: usize) -> Option<String> {
+    (words > 0).then(|| {
+        let plural = if words == 1 { "" } else { "s" };
+        format!(
+            "kernels touch no known memory but what is declared or what {words} word{plural} of their parameters point{} to",
+            if words == 1 { "s" } else { "" }
+        )
+    })
+}
+
 /// SHA-256 of the trace's JSON form, in hexadecimal.
 pub fn digest(trace: &Trace) -> String {
     struct Sink(Sha256);

@@ -74,7 +74,7 @@ pub fn verify_driver_with(
 ) -> Result<Report, VerifyError> {
     let merged = merge(declared, read_back, matching)?;
     let context = Context::new(&merged.trace)?;
-    let findings = rules::run(&context);
+    let findings = rules::run(&context, options.limit);
     for (tag, mismatch) in (0..).zip(mismatches(declared, read_back, &merged, &context)) {
         findings.push(Finding {
             tag,

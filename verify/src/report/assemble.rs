@@ -1,21 +1,21 @@
 //! From findings to a report: one hazard per key, the list capped, the count
 //! exact.
 
-use streamweir_trace::BufferId;
+use streamweir_trace::Trace;
 
-use crate::findings::{Cause, Finding, Findings};
+use crate::certificate::{Certificate, pointers_assumed};
+use crate::findings::{Cause, Findings, Group};
 use crate::report::headline::headline;
 use crate::report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
 use crate::rules::{Context, growth};
-use crate::{Certificate, Options, unanalysed};
+use crate::{Options, unanalysed};
 
 /// The report of what the rules found.
 pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Options) -> Report {
-    let comparisons = findings.comparisons();
-    let findings = findings.into_sorted();
+    findings.close();
+    let (hazards_total, comparisons) = (findings.total(), findings.comparisons());
     let trace = context.trace;
-    let groups = || findings.chunk_by(|a, b| a.key() == b.key());
-    let verdict = match findings.iter().map(|finding| finding.proven).max() {
+    let verdict = match findings.proven() {
         None => Verdict::Safe,
         Some(false) => Verdict::Possible,
         Some(true) => Verdict::Hazard,
@@ -24,12 +24,13 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
     let mut report = Report {
         capture: trace.name.clone(),
         verdict,
-        hazards: groups()
-            .take(options.limit)
+        hazards: findings
+            .into_sorted()
+            .into_iter()
             .map(|group| hazard(context, group))
             .collect(),
-        hazards_total: groups().count() as u64,
-        assumptions: trace.assumptions.clone(),
+        hazards_total,
+        assumptions: assumptions(trace),
         not_analysed: unanalysed::lines(trace, &unanalysed),
         growth: growth(context),
         stats: Stats {
@@ -47,12 +48,17 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
     report
 }
 
-fn hazard(context: &Context<'_>, group: &[Finding]) -> Hazard {
+/// What the verdict takes for granted: what the trace says, and, where pointers
+/// stand in for declarations, that they do.
+fn assumptions(trace: &Trace) -> Vec<String> {
+    let mut lines = trace.assumptions.clone();
+    lines.extend(pointers_assumed(trace.possible.len()));
+    lines
+}
+
+fn hazard(context: &Context<'_>, group: Group) -> Hazard {
     let trace = context.trace;
-    let lead = &group[0];
-    let mut buffers: Vec<BufferId> = group.iter().flat_map(|f| f.buffers).flatten().collect();
-    buffers.sort_unstable();
-    buffers.dedup();
+    let Group { lead, buffers } = group;
     let first = match (lead.first, &lead.cause) {
         (Some(node), _) => Site::of(trace, node, lead.modes[0]),
         (None, Cause::Unjoined) => Site {
@@ -76,7 +82,7 @@ fn hazard(context: &Context<'_>, group: &[Finding]) -> Hazard {
     };
     Hazard {
         rule: lead.rule,
-        what: headline(trace, lead),
+        what: headline(trace, &lead),
         first,
         second: lead.second.map(|node| Site::of(trace, node, lead.modes[1])),
         buffers: buffers
@@ -84,8 +90,8 @@ fn hazard(context: &Context<'_>, group: &[Finding]) -> Hazard {
             .map(|id| BufferNote::of(trace, id))
             .collect(),
         bytes: lead.bytes,
-        proven: group.iter().any(|finding| finding.proven),
-        fix: lead.fix.clone(),
+        proven: lead.proven,
         help: lead.fix.describe(trace),
+        fix: lead.fix,
     }
 }

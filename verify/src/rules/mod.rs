@@ -4,8 +4,8 @@
 //! In the drawings time runs to the right, a line is a stream, `W a` writes and
 //! `R a` reads buffer `a`, and `\` and `/` are fork and join points.
 
-mod r01_unordered_conflict;
-mod r02_shared_bytes;
+pub(crate) mod r01_unordered_conflict;
+pub(crate) mod r02_shared_bytes;
 mod r03_unknown_memory;
 mod r04_owner_gone;
 pub(crate) mod r05_in_flight;
@@ -36,6 +36,7 @@ use crate::findings::Findings;
 use crate::graph::Graph;
 use crate::graph_memory::GraphMemory;
 use crate::reach::Reach;
+use crate::sweep;
 
 /// The rules that a trace is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -119,7 +120,7 @@ pub(crate) struct Context<'a> {
     pub(crate) trace: &'a Trace,
     pub(crate) graph: Graph,
     pub(crate) reach: Reach,
-    pub(crate) accesses: Accesses,
+    pub(crate) accesses: Accesses<'a>,
     pub(crate) graph_memory: GraphMemory,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Context<'a> {
         Ok(Self {
             trace,
             reach,
-            accesses: Accesses::new(trace),
+            accesses: Accesses::new(trace, &graph),
             graph_memory: GraphMemory::new(trace, &graph),
             graph,
         })
@@ -145,13 +146,7 @@ impl<'a> Context<'a> {
 
     /// The two accesses in the order of the graph, and whether that order is
     /// forced.
-    fn ordered<'t>(
-        &self,
-        a: &'t Touch,
-        b: &'t Touch,
-        findings: &Findings,
-    ) -> (&'t Touch, &'t Touch, bool) {
-        findings.compared();
+    fn ordered<'t>(&self, a: &'t Touch, b: &'t Touch) -> (&'t Touch, &'t Touch, bool) {
         let (first, then) = if self.graph.position(a.node) <= self.graph.position(b.node) {
             (a, b)
         } else {
@@ -162,18 +157,24 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Runs every rule.
-pub(crate) fn run(context: &Context<'_>) -> Findings {
-    let findings = Findings::default();
-    r01_unordered_conflict::check(context, &findings);
-    r02_shared_bytes::check(context, &findings);
-    r03_unknown_memory::check(context, &findings);
-    r04_owner_gone::check(context, &findings);
-    r06_protocol::check(context, &findings);
-    r07_not_relaunchable::check(context, &findings);
-    r08_free_too_early::check(context, &findings);
-    r11_library_state::check(context, &findings);
-    r13_read_before_write::check(context, &findings);
-    r14_co_residency::check(context, &findings);
+/// Runs every rule, and keeps at most `limit` hazards.
+pub(crate) fn run(context: &Context<'_>, limit: usize) -> Findings {
+    let findings = Findings::new(limit);
+    let suspects = sweep::suspects(context, &findings);
+    sweep::pairs(context, &suspects, &findings);
+    r13_read_before_write::check(context, &suspects.unwritten, &findings);
+    drop(suspects);
+    for check in [
+        r03_unknown_memory::check,
+        r04_owner_gone::check,
+        r06_protocol::check,
+        r07_not_relaunchable::check,
+        r08_free_too_early::check,
+        r11_library_state::check,
+        r14_co_residency::check,
+    ] {
+        check(context, &findings);
+        findings.close();
+    }
     findings
 }

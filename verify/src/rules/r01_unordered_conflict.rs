@@ -9,40 +9,27 @@
 //! ```
 //!
 //! Two accesses of the same node are the kernel's own affair, not a race of
-//! streams.
+//! streams. An access that is only possible may be of any kind, and conflicts
+//! with all.
+//!
+//! Which pairs to look at is the business of [`crate::sweep`]; here each is
+//! judged.
 
 use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
-use crate::sweep::overlapping;
+use crate::accesses::Touch;
+use crate::findings::{Cause, Finding};
+use crate::rules::Rule;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    for touches in context.accesses.all().chunk_by(|a, b| a.buffer == b.buffer) {
-        if touches.len() == 1 || !touches.iter().any(|touch| touch.mode.writes()) {
-            continue;
-        }
-        overlapping(
-            touches,
-            |touch| touch.bytes,
-            |a, b| {
-                if a.node == b.node || !a.mode.conflicts(b.mode) {
-                    return;
-                }
-                let (first, then, forced) = context.ordered(a, b, findings);
-                if !forced {
-                    let fix = Fix::Join {
-                        after: first.node,
-                        before: then.node,
-                    };
-                    findings.push(Finding::of_pair(
-                        Rule::UnorderedConflict,
-                        Cause::Unordered,
-                        first,
-                        then,
-                        fix,
-                    ));
-                }
-            },
-        );
-    }
+/// Whether two accesses of one buffer that nothing orders are a hazard.
+pub(crate) fn conflict(first: &Touch, then: &Touch) -> bool {
+    first.node != then.node && first.mode.conflicts(then.mode)
+}
+
+/// The hazard of two such accesses, `first` earlier in the order of the graph.
+pub(crate) fn finding(first: &Touch, then: &Touch) -> Finding {
+    let fix = Fix::Join {
+        after: first.node,
+        before: then.node,
+    };
+    Finding::of_pair(Rule::UnorderedConflict, Cause::Unordered, first, then, fix)
 }

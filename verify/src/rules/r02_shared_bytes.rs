@@ -22,104 +22,98 @@
 //! of the replay, where no order inside the graph helps: the next replay's
 //! first access comes after everything. So nothing else may write bytes that a
 //! carried buffer reads, or write them after it.
+//!
+//! Which pairs to look at is the business of [`crate::sweep`]; here each is
+//! judged.
 
 use streamweir_trace::{BufferId, BufferKind};
 
 use crate::Fix;
-use crate::accesses::{Touch, Usage};
-use crate::findings::{Cause, Finding, Findings};
+use crate::accesses::Touch;
+use crate::findings::{Cause, Finding};
 use crate::rules::{Context, Rule};
-use crate::sweep::overlapping;
+use crate::sweep::Direction;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    let mut usage = context.accesses.usage(&context.reach);
-    usage.sort_unstable_by_key(|usage| (usage.hull.start, usage.buffer));
-    overlapping(
-        &usage,
-        |usage| usage.hull,
-        |a, b| {
-            if (a.writes || b.writes) && !handed_over(context, a, b, findings) {
-                check_pair(context, a.buffer, b.buffer, findings);
-            }
-        },
-    );
+/// The two accesses in the order of the graph, and whether that order is
+/// forced, when they may hand bytes over from one buffer to the other. `None`
+/// when they conflict whatever their order, or not at all.
+pub(crate) fn hand_over<'t>(
+    context: &Context<'_>,
+    x: &'t Touch,
+    y: &'t Touch,
+) -> Option<(&'t Touch, &'t Touch, bool)> {
+    let (first, then, forced) = context.ordered(x, y);
+    let conflict = x.mode.writes() || y.mode.writes();
+    let in_order = x.node != y.node && !overwrites_carried(context, first, then);
+    (conflict && in_order).then_some((first, then, forced))
 }
 
-/// Whether one buffer is wholly done before the other begins: the common case,
-/// decided from the ends of their chains alone.
-fn handed_over(context: &Context<'_>, a: &Usage, b: &Usage, findings: &Findings) -> bool {
-    // With PDL an access may stand before the wait of its node, and what has
-    // ended before the first wait of a chain has not always ended before the
-    // second start.
-    if carried(context, a.buffer) || carried(context, b.buffer) || context.reach.has_pdl() {
-        return false;
+/// The hazard of two overlapping accesses of two buffers, if they are one.
+/// `first` comes first in the order of the graph, and `direction` says which
+/// buffer ought to. With respect to declared accesses alone the hazard is
+/// proven.
+pub(crate) fn judge(
+    context: &Context<'_>,
+    first: &Touch,
+    then: &Touch,
+    direction: Direction,
+) -> Option<Cause> {
+    if !(first.mode.writes() || then.mode.writes()) {
+        return None;
     }
-    let wholly_before = |a: &Usage, b: &Usage| {
-        a.ends.iter().all(|&(_, last)| {
-            b.ends.iter().all(|&(first, _)| {
-                findings.compared();
-                context
-                    .reach
-                    .ends_before(last, first, streamweir_trace::Phase::AfterWait)
-            })
-        })
-    };
-    wholly_before(a, b) || wholly_before(b, a)
+    if first.node == then.node {
+        return Some(Cause::SameNode);
+    }
+    if overwrites_carried(context, first, then) {
+        return Some(Cause::Carried);
+    }
+    if !context.reach.ends_before(first.node, then.node, then.phase) {
+        return Some(Cause::Unordered);
+    }
+    let against = |leader: Option<BufferId>| leader.is_some_and(|leader| leader != first.buffer);
+    let declared = first.declared && then.declared;
+    ((declared && against(direction.declared)) || against(direction.all)).then_some(Cause::Between)
 }
 
-fn check_pair(context: &Context<'_>, a: BufferId, b: BufferId, findings: &Findings) {
-    let mut touches: Vec<Touch> = Vec::new();
-    touches.extend_from_slice(context.accesses.of(a));
-    touches.extend_from_slice(context.accesses.of(b));
-    touches.sort_by_key(|touch| touch.bytes.start);
-    let move_away = move_away(context, a, b);
-    let separate = Fix::Separate { buffer: move_away };
-    let mut pairs: Vec<(Touch, Touch, bool)> = Vec::new();
-    overlapping(
-        &touches,
-        |touch| touch.bytes,
-        |x, y| {
-            if x.buffer == y.buffer || !(x.mode.writes() || y.mode.writes()) {
-                return;
-            }
-            let (first, then, forced) = context.ordered(x, y, findings);
-            let cause = if x.node == y.node {
-                Cause::SameNode
-            } else if overwrites_carried(context, first, then) {
-                Cause::Carried
-            } else {
-                pairs.push((*first, *then, forced));
-                return;
-            };
-            let fix = separate.clone();
-            findings.push(Finding::of_pair(Rule::SharedBytes, cause, first, then, fix));
-        },
-    );
-    // The earliest hand-over says which buffer comes first; whatever points the
-    // other way comes between two accesses of it. Where order can still be
-    // added, it must point that way too, or moving a buffer is the only remedy.
-    let position = |touch: &Touch| context.graph.position(touch.node);
-    let leader = pairs
-        .iter()
-        .min_by_key(|(first, then, forced)| {
-            (!forced, position(first), position(then), first.buffer)
-        })
-        .map(|(first, ..)| first.buffer);
-    for (first, then, forced) in &pairs {
-        let follows = Some(first.buffer) == leader;
-        let (cause, fix) = match (forced, follows) {
-            (true, true) => continue,
-            (true, false) => (Cause::Between, separate.clone()),
-            (false, false) => (Cause::Unordered, separate.clone()),
-            (false, true) => {
-                let fix = Fix::Join {
-                    after: first.node,
-                    before: then.node,
-                };
-                (Cause::Unordered, fix)
-            }
-        };
-        findings.push(Finding::of_pair(Rule::SharedBytes, cause, first, then, fix));
+/// Whether a hazard of these two is proven.
+pub(crate) fn proven(cause: &Cause, first: &Touch, then: &Touch, direction: Direction) -> bool {
+    let declared = first.declared && then.declared;
+    match cause {
+        // Which buffer comes first must not rest on a possible access either.
+        Cause::Between => declared && direction.declared.is_some_and(|d| d != first.buffer),
+        _ => declared,
+    }
+}
+
+/// The hazard in full.
+pub(crate) fn finding(
+    context: &Context<'_>,
+    cause: Cause,
+    first: &Touch,
+    then: &Touch,
+    direction: Direction,
+) -> Finding {
+    let proven = proven(&cause, first, then, direction);
+    let leader = if proven {
+        direction.declared
+    } else {
+        direction.all
+    };
+    // Where order can still be added it must point the way of the other
+    // accesses, or moving a buffer is the only remedy.
+    let fix = if cause == Cause::Unordered && leader == Some(first.buffer) {
+        Fix::Join {
+            after: first.node,
+            before: then.node,
+        }
+    } else {
+        Fix::Separate {
+            buffer: move_away(context, first.buffer, then.buffer),
+        }
+    };
+    Finding {
+        proven,
+        ..Finding::of_pair(Rule::SharedBytes, cause, first, then, fix)
     }
 }
 

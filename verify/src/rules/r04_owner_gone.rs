@@ -22,7 +22,13 @@ use crate::findings::{Cause, Finding, Findings};
 use crate::rules::{Context, Rule, stray_words};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    for touch in context.accesses.all() {
+    let mut node = None;
+    for touch in &mut context.accesses.all() {
+        // All findings of a hazard are about one node.
+        if node.replace(touch.node) != Some(touch.node) {
+            findings.close();
+        }
+        let touch = &touch;
         let (alloc, freed_before) = match &context.trace.buffer(touch.buffer).kind {
             BufferKind::Scratch {
                 alloc,

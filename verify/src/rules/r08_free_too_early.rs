@@ -58,7 +58,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
         };
         findings.push(Finding {
             second: Some(free),
-            ..Finding::of_touch(Rule::FreeTooEarly, Cause::FreedWhileUsed, touch, fix)
+            ..Finding::of_touch(Rule::FreeTooEarly, Cause::FreedWhileUsed, &touch, fix)
         });
     }
     for stray in memory.stray_frees() {

@@ -18,6 +18,9 @@ use crate::findings::{Cause, Finding, Findings};
 use crate::rules::{Context, Rule};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+    if !has_workspace(context) {
+        return;
+    }
     for touch in context.accesses.all() {
         let BufferKind::Workspace { stream: owner } = context.trace.buffer(touch.buffer).kind
         else {
@@ -32,11 +35,16 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
                 findings.push(Finding::of_touch(
                     Rule::LibraryState,
                     Cause::ForeignStream,
-                    touch,
+                    &touch,
                     fix,
                 ));
             }
             _ => {}
         }
     }
+}
+
+fn has_workspace(context: &Context<'_>) -> bool {
+    let mut buffers = context.trace.buffers.iter();
+    buffers.any(|buffer| matches!(buffer.kind, BufferKind::Workspace { .. }))
 }

@@ -12,8 +12,17 @@
 //! meant to survive a replay, such as barriers and split-K counters, is
 //! declared as carried and is exempt; so are workspaces, whose contents are
 //! their library's affair.
+//!
+//! A write that is only possible may have put the bytes there: a read that it
+//! covers is a possible hazard, not a proven one. A read that is only possible
+//! is none at all.
+//!
+//! [`crate::sweep`] leaves the reads that no write is known to precede; each is
+//! decided here.
 
-use streamweir_trace::{BufferKind, ByteRange};
+use std::collections::HashMap;
+
+use streamweir_trace::{BufferId, ByteRange};
 
 use crate::Fix;
 use crate::accesses::Touch;
@@ -21,28 +30,39 @@ use crate::findings::{Cause, Finding, Findings};
 use crate::rules::{Context, Rule};
 use crate::sweep::first_gap;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    for touches in context.accesses.all().chunk_by(|a, b| a.buffer == b.buffer) {
-        let buffer = context.trace.buffer(touches[0].buffer);
-        if buffer.carried || !matches!(buffer.kind, BufferKind::Scratch { .. }) {
-            continue;
+/// Checks the accesses of these numbers, given in the order of the graph.
+pub(super) fn check(context: &Context<'_>, reads: &[u32], findings: &Findings) {
+    // The writes of each buffer in the order of the graph.
+    let mut writes: HashMap<BufferId, Vec<Touch>> = HashMap::new();
+    let mut node = None;
+    for &id in reads {
+        let read = context.accesses.touch(id);
+        // All findings of a hazard are about one node.
+        if node.replace(read.node) != Some(read.node) {
+            findings.close();
         }
-        let position = |touch: &Touch| context.graph.position(touch.node);
-        let mut writes: Vec<&Touch> = touches.iter().filter(|touch| touch.mode.writes()).collect();
-        writes.sort_by_key(|touch| position(touch));
-        for read in touches.iter().filter(|touch| touch.mode.reads()) {
-            if let Some(gap) = uncovered(context, read, &writes, findings) {
-                findings.push(unwritten(context, read, gap, &writes, buffer.range.start));
-            }
+        let writes = writes.entry(read.buffer).or_insert_with(|| {
+            let all = context.accesses.of(read.buffer);
+            all.filter(|touch| touch.mode.writes()).collect()
+        });
+        if let Some(gap) = uncovered(context, &read, writes, false, findings) {
+            let surely = uncovered(context, &read, writes, true, findings).is_some();
+            findings.push(Finding {
+                proven: surely,
+                ..unwritten(context, &read, gap, writes)
+            });
         }
     }
+    findings.close();
 }
 
-/// The lowest bytes of `read` that no earlier write covers.
+/// The lowest bytes of `read` that no earlier write covers; writes that are
+/// only `possible` count or not.
 fn uncovered(
     context: &Context<'_>,
     read: &Touch,
-    writes: &[&Touch],
+    writes: &[Touch],
+    possible: bool,
     findings: &Findings,
 ) -> Option<ByteRange> {
     let mut covered: Vec<ByteRange> = Vec::new();
@@ -51,7 +71,7 @@ fn uncovered(
         if context.graph.position(write.node) >= here {
             break;
         }
-        if !write.bytes.overlaps(&read.bytes) {
+        if !(write.declared || possible) || !write.bytes.overlaps(&read.bytes) {
             continue;
         }
         findings.compared();
@@ -65,20 +85,16 @@ fn uncovered(
     first_gap(read.bytes, &mut covered)
 }
 
-fn unwritten(
-    context: &Context<'_>,
-    read: &Touch,
-    gap: ByteRange,
-    writes: &[&Touch],
-    buffer_start: u64,
-) -> Finding {
+fn unwritten(context: &Context<'_>, read: &Touch, gap: ByteRange, writes: &[Touch]) -> Finding {
     // A write that could have come first but need not have: a join makes it.
     let here = context.graph.position(read.node);
     let late = writes.iter().find(|write| {
-        write.bytes.overlaps(&gap)
+        write.declared
+            && write.bytes.overlaps(&gap)
             && context.graph.position(write.node) < here
             && !context.reach.ends_before(write.node, read.node, read.phase)
     });
+    let base = context.trace.buffer(read.buffer).range.start;
     let fix = match late {
         Some(write) => Fix::Join {
             after: write.node,
@@ -86,7 +102,7 @@ fn unwritten(
         },
         None => Fix::WriteFirst {
             buffer: read.buffer,
-            bytes: ByteRange::new(gap.start - buffer_start, gap.end - buffer_start),
+            bytes: ByteRange::new(gap.start - base, gap.end - base),
             before: read.node,
         },
     };

@@ -10,7 +10,8 @@ use crate::rules::Context;
 /// graph; `None` for a buffer that nothing uses.
 pub(super) fn spans(context: &Context<'_>) -> Vec<Option<(u32, u32)>> {
     let mut spans: Vec<Option<(u32, u32)>> = vec![None; context.trace.buffers.len()];
-    for touch in context.accesses.all() {
+    // An access that is only possible may not happen, and the floor must hold.
+    for touch in context.accesses.all().filter(|touch| touch.declared) {
         let at = context.graph.position(touch.node);
         let span = spans[touch.buffer.index()].get_or_insert((at, at));
         *span = (span.0.min(at), span.1.max(at));
@@ -30,7 +31,10 @@ pub(super) fn floor(
         .filter(|id| spans[id.index()].is_some())
         .collect();
     let weight = |id: BufferId| context.trace.buffer(id).range.len();
-    let accesses: usize = used.iter().map(|&id| context.accesses.of(id).len()).sum();
+    let accesses: usize = used
+        .iter()
+        .map(|&id| context.accesses.life(id).count as usize)
+        .sum();
     if used.len() <= EXACT_BUFFERS && accesses <= EXACT_ACCESSES {
         let weights: Vec<u64> = used.iter().map(|&id| weight(id)).collect();
         let uses: Vec<Uses> = used.iter().map(|&id| Uses::of(context, id)).collect();
@@ -57,10 +61,11 @@ struct Uses {
 
 impl Uses {
     fn of(context: &Context<'_>, buffer: BufferId) -> Self {
-        let touches = context.accesses.of(buffer);
+        let declared = |touch: &Touch| touch.declared;
+        let touches: Vec<Touch> = context.accesses.of(buffer).filter(declared).collect();
         Self {
-            ends: distinct(touches, |touch| touch.node),
-            starts: distinct(touches, |touch| (touch.node, touch.phase)),
+            ends: distinct(&touches, |touch| touch.node),
+            starts: distinct(&touches, |touch| (touch.node, touch.phase)),
         }
     }
 
