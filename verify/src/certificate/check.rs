@@ -1,6 +1,8 @@
 //! The independent checker: validates a certificate against a trace, from the
 //! definitions of DESIGN and HAZARDS alone, and as plainly as they allow.
 
+mod nodes;
+
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{
@@ -34,6 +36,7 @@ pub fn check(trace: &Trace, certificate: &Certificate) -> Result<(), Certificate
     let touched = touched(trace);
     check_protocol(trace)?;
     check_owners(trace, &order, &touched)?;
+    nodes::check_nodes(trace, &order)?;
     check_pairs(trace, &order, &touched)?;
     check_reads(trace, &order, &touched)
 }

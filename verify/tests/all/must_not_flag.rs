@@ -169,3 +169,49 @@ fn event_nodes() {
     trace.nodes[1].kind = streamweir_trace::NodeKind::EventWait;
     assert!(safe(&trace).not_analysed.is_empty());
 }
+
+/// What a kernel does with its own bytes, between its own blocks, is no race of
+/// streams.
+#[test]
+fn one_kernel_and_its_own_bytes() {
+    let mut cap = Capture::new();
+    let a = cap.persistent("a", 0x1000, 128);
+    let node = cap.node(MAIN, "in place");
+    cap.part(node, Read, a, 0, 128);
+    cap.part(node, Write, a, 64, 128);
+    cap.part(node, Atomic, a, 0, 8);
+    safe(&cap.end());
+}
+
+/// Memory of the graph that two streams use between its nodes, in one graph
+/// twice at one address.
+#[test]
+fn graph_memory_that_is_freed_after_a_join() {
+    use streamweir_trace::{AllocNode, Buffer, BufferKind, ByteRange, FreeNode, NodeKind};
+    let mut cap = Capture::new();
+    for name in ["first", "second"] {
+        let alloc = cap.node(MAIN, "alloc");
+        cap.join(SIDE, MAIN);
+        let write = cap.node(SIDE, "write");
+        cap.join(MAIN, SIDE);
+        let read = cap.node(MAIN, "read");
+        let free = cap.node(MAIN, "free");
+        let at = 0x7000;
+        cap.trace.nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode { at, bytes: 64 });
+        cap.trace.nodes[free.index()].kind = NodeKind::MemFree(FreeNode { at });
+        let buffer = cap.trace.add_buffer(Buffer {
+            name: name.into(),
+            kind: BufferKind::Graph {
+                alloc,
+                free: Some(free),
+            },
+            range: ByteRange::new(at, at + 64),
+            carried: false,
+        });
+        cap.all(write, Write, buffer);
+        cap.all(read, Read, buffer);
+    }
+    let report = safe(&cap.end());
+    assert!(report.not_analysed.is_empty());
+    assert!(report.growth.is_empty());
+}
