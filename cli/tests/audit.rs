@@ -205,3 +205,33 @@ fn the_text_names_the_file_and_the_hazard() {
         assert!(text.contains(part), "no {part:?} in:\n{text}");
     }
 }
+
+#[test]
+fn drawings_go_to_the_path_or_into_the_folder() {
+    let folder = env::temp_dir().join(format!("streamweir-audit-{}-drawings", process::id()));
+    let _ = fs::remove_dir_all(&folder);
+    let several = folder.join("several");
+    fs::create_dir_all(&folder).unwrap();
+    let (page, graph) = (folder.join("one.html"), folder.join("one.dot"));
+    let (race, safe) = (capture("moe_inplace_race"), capture("moe_shared_safe"));
+    let path = |path: &Path| path.to_str().unwrap().to_owned();
+    let output = audit(&[&race, "--html", &path(&page), "--dot", &path(&graph)]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        fs::read_to_string(&page)
+            .unwrap()
+            .contains("moe_inplace_race")
+    );
+    assert!(fs::read_to_string(&graph).unwrap().contains("digraph"));
+    let output = audit(&[&race, &safe, &safe, "--html", &path(&several)]);
+    assert_eq!(output.status.code(), Some(1));
+    for name in ["moe_inplace_race", "moe_shared_safe", "moe_shared_safe-2"] {
+        assert!(several.join(name).with_extension("html").exists(), "{name}");
+    }
+    let nowhere = folder.join("no").join("folder.html");
+    assert_eq!(
+        audit(&[&race, "--html", &path(&nowhere)]).status.code(),
+        Some(2)
+    );
+    fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,5 +1,6 @@
 //! `streamweir audit`: the verdict about files, for people and for programs.
 
+mod drawing;
 mod json;
 
 use std::path::PathBuf;
@@ -8,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use streamweir::verify::audit::{Audit, Mode, audit_file};
-use streamweir::verify::{Options as Verify, Verdict};
+use streamweir::verify::{Options as Verify, Verdict, dot, html};
 
+use crate::audit::drawing::Places;
 use crate::exit::{self, Failure};
 
 /// Checks captured graphs against every hazard rule.
@@ -26,6 +28,13 @@ pub(crate) struct Options {
     /// Print one JSON array with an entry for each file.
     #[arg(long)]
     json: bool,
+    /// Write a page that draws the capture: to PATH, or, for several files, to
+    /// one page each in the folder PATH.
+    #[arg(long, value_name = "PATH")]
+    html: Option<PathBuf>,
+    /// Write the graph for Graphviz, to PATH or in the folder PATH.
+    #[arg(long, value_name = "PATH")]
+    dot: Option<PathBuf>,
     /// Count a verdict that rests on assumptions, or leaves nodes out, as a
     /// possible hazard.
     #[arg(long)]
@@ -71,6 +80,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         certificate: false,
         ..Verify::default()
     };
+    let mut places = Places::new(options.files.len());
     let mut worst = Outcome::Safe;
     let mut list = json::List::default();
     for file in &options.files {
@@ -80,6 +90,17 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
             file: file.clone(),
             outcome: audit.map(|audit| (audit, start.elapsed())),
         };
+        if let Ok((audit, _)) = &looked.outcome {
+            let stem = places.stem(file);
+            if let Some(path) = &options.html {
+                let page = html(&audit.trace, &audit.report)?;
+                places.write(path, &stem, "html", &page)?;
+            }
+            if let Some(path) = &options.dot {
+                let graph = dot(&audit.trace, &audit.report)?;
+                places.write(path, &stem, "dot", &graph)?;
+            }
+        }
         worst = worst.max(looked.judge(options.strict));
         match (options.json, &looked.outcome) {
             (true, _) => list.push(&looked),

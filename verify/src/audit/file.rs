@@ -37,8 +37,8 @@ struct Header {
 /// When the file cannot be read, is of another format, contradicts itself, or
 /// allows no verdict. A broken rule is no error but a hazard of the report.
 pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let header: Header = serde_json::from_reader(BufReader::new(File::open(path)?))
-        .map_err(AuditError::NotJson)?;
+    let header: Header =
+        serde_json::from_reader(BufReader::new(File::open(path)?)).map_err(AuditError::NotJson)?;
     if header.format == DUMP_FORMAT {
         let dump = Dump::from_reader(File::open(path)?)?;
         return of_dump(dump, mode, options);
