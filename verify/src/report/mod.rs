@@ -2,7 +2,10 @@
 //! that needs no trace to be printed or read.
 
 mod assemble;
+mod dot;
 mod headline;
+mod html;
+mod layout;
 mod site;
 mod text;
 
@@ -10,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use streamweir_trace::ByteRange;
 
 pub(crate) use assemble::assemble;
+pub use dot::dot;
+pub use html::html;
 pub use site::{BufferNote, Site};
 
 use crate::{Certificate, Fix, Growth, Rule};
