@@ -13,8 +13,8 @@
 //! A captured stream ought to be a chain, but the verifier does not take that
 //! from the trace: a node joins the chain of its stream only when its own clock
 //! contains the tail of that chain. Otherwise, and for nodes on no known
-//! stream, it joins the chain of its latest predecessor that is the tail of its
-//! chain still; or, of the chains whose tails it follows at all, the one with
+//! stream, it joins the chain of a predecessor that is the tail of its chain
+//! still, of several the one with the fewest other successors to come; or, of the chains whose tails it follows at all, the one with
 //! the latest tail; or it opens a new one. So a line of work stays on one chain,
 //! and a fork takes up the chain that the last join left.
 //!
@@ -31,6 +31,8 @@
 //!
 //! `v` starts once all of `u` has triggered, and the trigger may be the first
 //! thing that `u` does: hence start(u), not wait(u), in the second line.
+
+use std::cmp::Reverse;
 
 use streamweir_trace::{EdgeKind, Node, NodeId, PdlWait, Phase, Trace};
 
@@ -77,6 +79,11 @@ impl Reach {
                 .iter()
                 .any(|edge| edge.kind == EdgeKind::Programmatic),
         };
+        // How many of its successors each node still waits for.
+        let mut ahead = vec![0_u32; nodes];
+        for edge in &trace.edges {
+            ahead[edge.from.index()] += 1;
+        }
         // The chain that the last node of each stream went to.
         let mut stream_chain: Vec<Option<u32>> = vec![None; trace.streams.len()];
         for &node in graph.order() {
@@ -95,6 +102,7 @@ impl Reach {
             }
             let Node { pdl, stream, .. } = *trace.node(node);
             for &(pred, kind) in graph.preds(node) {
+                ahead[pred.index()] -= 1;
                 match kind {
                     EdgeKind::Full => reach.follow(base, pred, true),
                     EdgeKind::Programmatic if pdl == PdlWait::OnAllPaths => {
@@ -104,7 +112,7 @@ impl Reach {
                 }
             }
             let of_stream = stream.map(|stream| stream_chain[stream.index()]);
-            let chain = reach.chain_for(node, of_stream, graph);
+            let chain = reach.chain_for(node, of_stream, graph, &ahead);
             if let Some(stream) = stream {
                 stream_chain[stream.index()] = Some(chain);
             }
@@ -139,8 +147,15 @@ impl Reach {
     }
 
     /// The chain that `node` goes to. `of_stream` is `None` for a node on no
-    /// known stream, `Some(None)` for the first node of a stream.
-    fn chain_for(&mut self, node: NodeId, of_stream: Option<Option<u32>>, graph: &Graph) -> u32 {
+    /// known stream, `Some(None)` for the first node of a stream. `ahead` says how
+    /// many successors of a node are still to come.
+    fn chain_for(
+        &mut self,
+        node: NodeId,
+        of_stream: Option<Option<u32>>,
+        graph: &Graph,
+        ahead: &[u32],
+    ) -> u32 {
         let clock = self.clock(node, Phase::AfterWait);
         let tail = |chain: u32| {
             let members = &self.chains[chain as usize];
@@ -152,11 +167,14 @@ impl Reach {
             Some(None) => None,
             Some(Some(own)) if tail(own).is_some() => Some(own),
             _ => {
-                let preds = graph.preds(node).iter();
-                let of_preds = preds.filter_map(|&(pred, _)| tail(self.place[pred.index()].0));
-                let others = || (0..clock.len() as u32).filter_map(tail);
-                let latest = of_preds.max().or_else(|| others().max());
-                latest.map(|(_, chain)| chain)
+                // A predecessor that nothing else will follow loses nothing.
+                let of_preds = graph.preds(node).iter().filter_map(|&(pred, _)| {
+                    let (position, chain) = tail(self.place[pred.index()].0)?;
+                    Some((Reverse(ahead[pred.index()]), position, chain))
+                });
+                let others = || (0..clock.len() as u32).filter_map(tail).max();
+                let of_pred = of_preds.max().map(|(.., chain)| chain);
+                of_pred.or_else(|| others().map(|(_, chain)| chain))
             }
         };
         found.unwrap_or_else(|| {

@@ -2,15 +2,16 @@
 //! definitions of DESIGN and HAZARDS alone, and as plainly as they allow.
 
 mod nodes;
+mod pairs;
 
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{
-    Access, AllocNode, BufferId, BufferKind, ByteRange, EdgeKind, FreeNode, NodeId, NodeKind,
-    PdlWait, Phase, Trace,
+    Access, AccessMode, AllocNode, BufferId, BufferKind, ByteRange, EdgeKind, FreeNode, NodeId,
+    NodeKind, PdlWait, Phase, Trace,
 };
 
-use crate::certificate::{Certificate, CertificateError, VERSION, digest};
+use crate::certificate::{Certificate, CertificateError, VERSION, digest, pointers_assumed};
 
 use CertificateError as E;
 
@@ -33,12 +34,12 @@ pub fn check(trace: &Trace, certificate: &Certificate) -> Result<(), Certificate
     }
     check_statements(trace, certificate)?;
     let order = Order::new(trace, &certificate.chains)?;
-    let touched = touched(trace);
+    let (declared, touched) = (touched(trace, false), touched(trace, true));
     check_protocol(trace)?;
     check_owners(trace, &order, &touched)?;
     nodes::check_nodes(trace, &order)?;
-    check_pairs(trace, &order, &touched)?;
-    check_reads(trace, &order, &touched)
+    pairs::check_pairs(trace, &order, &touched)?;
+    check_reads(trace, &order, &declared)
 }
 
 fn broken(rule: &'static str, node: NodeId) -> CertificateError {
@@ -70,13 +71,15 @@ fn check_statements(trace: &Trace, certificate: &Certificate) -> Result<(), Cert
             !plain || !trace.node(node).analysed
         })
         .collect();
+    let mut assumed = trace.assumptions.clone();
+    assumed.extend(pointers_assumed(trace.possible.len()));
     for (holds, what) in [
         (certificate.capture == trace.name, "name"),
         (stats.nodes == trace.nodes.len() as u64, "nodes"),
         (stats.edges == trace.edges.len() as u64, "edges"),
         (stats.streams == trace.streams.len() as u64, "streams"),
         (stats.accesses == trace.accesses.len() as u64, "accesses"),
-        (certificate.assumptions == trace.assumptions, "assumptions"),
+        (certificate.assumptions == assumed, "assumptions"),
         (certificate.not_analysed == unknown, "unanalysed nodes"),
     ] {
         if !holds {
@@ -174,9 +177,35 @@ impl Order {
     }
 }
 
-/// The accesses of at least one byte, in device addresses, by first byte.
-fn touched(trace: &Trace) -> Vec<Access> {
+/// The accesses of at least one byte, in device addresses, by first byte. One
+/// that is only possible may be anything, unless its node declares those bytes.
+fn touched(trace: &Trace, possible: bool) -> Vec<Access> {
     let mut all = trace.accesses.clone();
+    if possible && !trace.possible.is_empty() {
+        let mut declared: HashMap<(NodeId, BufferId), Vec<ByteRange>> = HashMap::new();
+        for access in &trace.accesses {
+            let of_node = declared.entry((access.node, access.buffer)).or_default();
+            of_node.push(access.bytes);
+        }
+        declared
+            .values_mut()
+            .for_each(|ranges| ranges.sort_unstable());
+        all.extend(trace.possible.iter().filter_map(|word| {
+            let mut reached = word.bytes.start;
+            for range in declared
+                .get(&(word.node, word.buffer))
+                .into_iter()
+                .flatten()
+            {
+                if range.start <= reached {
+                    reached = reached.max(range.end);
+                }
+            }
+            let mode = AccessMode::ReadWrite;
+            let access = Access::new(word.node, word.buffer, word.bytes, mode);
+            (reached < word.bytes.end).then_some(access)
+        }));
+    }
     all.retain(|access| !access.bytes.is_empty());
     for access in &mut all {
         let base = trace.buffer(access.buffer).range.start;
@@ -192,6 +221,10 @@ fn check_protocol(trace: &Trace) -> Result<(), CertificateError> {
     }
     if let Some(access) = trace.unknown.iter().find(|access| !access.range.is_empty()) {
         return Err(broken("R3", access.node));
+    }
+    // A word that points outside of all buffers leaves R3 or R4 open.
+    if let Some(word) = trace.stray.first() {
+        return Err(broken("R3", word.node));
     }
     for (at, node) in trace.nodes.iter().enumerate() {
         let NodeKind::Kernel(kernel) = &node.kind else {
@@ -261,37 +294,6 @@ fn check_owners(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), Cert
             }
             BufferKind::Persistent => {}
         }
-    }
-    Ok(())
-}
-
-fn check_pairs(trace: &Trace, order: &Order, all: &[Access]) -> Result<(), CertificateError> {
-    let mut leader: HashMap<(BufferId, BufferId), BufferId> = HashMap::new();
-    let mut open: Vec<&Access> = Vec::new();
-    for b in all {
-        open.retain(|a| a.bytes.end > b.bytes.start);
-        for &a in &open {
-            let mut pair = [a, b];
-            pair.sort_by_key(|touched| order.rank[touched.node.index()]);
-            let [first, then] = pair;
-            let ordered = order.before(first.node, then.node, then.phase);
-            let race = a.node != b.node && a.mode.conflicts(b.mode) && !ordered;
-            if a.buffer == b.buffer && race {
-                return Err(broken("R1", then.node));
-            }
-            if a.buffer == b.buffer || !a.mode.writes() && !b.mode.writes() {
-                continue;
-            }
-            let keeps = |owner: &Access| trace.buffer(owner.buffer).carried;
-            let spoils = keeps(first) && then.mode.writes()
-                || keeps(then) && first.mode.writes() && then.mode.reads();
-            let pair = (a.buffer.min(b.buffer), a.buffer.max(b.buffer));
-            let one_way = *leader.entry(pair).or_insert(first.buffer) == first.buffer;
-            if !ordered || spoils || !one_way {
-                return Err(broken("R2", then.node));
-            }
-        }
-        open.push(b);
     }
     Ok(())
 }

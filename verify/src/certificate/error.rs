@@ -14,6 +14,9 @@ pub enum CertificateError {
         "certificate of version {0}; this build checks version {VERSION}. Verify the trace again"
     )]
     Version(u32),
+    /// The text is not JSON, or not of this form.
+    #[error("not a certificate: {0}")]
+    Json(String),
     /// About another trace.
     #[error("the certificate is about another trace: digest {certified}, this trace has {found}")]
     AnotherTrace {

@@ -11,15 +11,14 @@
 //! them, and goes through the obligations of every rule again.
 
 mod check;
+mod digest;
 mod error;
 
-use std::io::{self, BufWriter, Write};
-
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use streamweir_trace::{NodeId, Trace};
+use streamweir_trace::NodeId;
 
 pub use check::check;
+pub use digest::digest;
 pub use error::CertificateError;
 
 use crate::Report;
@@ -27,9 +26,12 @@ use crate::report::Stats;
 use crate::rules::Context;
 
 /// The version of certificates that this build writes and reads.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The proof of a safe verdict.
+///
+/// It is about the graph as it was when it was verified. An exec update, or any
+/// other change of the instantiated graph, voids it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Certificate {
@@ -62,6 +64,30 @@ impl Certificate {
             not_analysed,
         }
     }
+
+    /// The certificate as the text of a file.
+    pub fn to_json(&self) -> String {
+        // No key is anything but a string, and no Serialize here fails.
+        serde_json::to_string(self).expect("a certificate always has a JSON form")
+    }
+
+    /// Reads what [`to_json`](Self::to_json) wrote. Whether the certificate
+    /// holds is for [`check`] to say.
+    ///
+    /// # Errors
+    /// When the bytes are no certificate, or one of another version.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, CertificateError> {
+        #[derive(Deserialize)]
+        struct Header {
+            version: u32,
+        }
+        let unreadable = |error: serde_json::Error| CertificateError::Json(error.to_string());
+        let Header { version } = serde_json::from_slice(bytes).map_err(unreadable)?;
+        if version != VERSION {
+            return Err(CertificateError::Version(version));
+        }
+        serde_json::from_slice(bytes).map_err(unreadable)
+    }
 }
 
 /// What a verdict takes for granted when there are words of parameters that may
@@ -74,31 +100,4 @@ pub(crate) fn pointers_assumed(words: usize) -> Option<String> {
             if words == 1 { "s" } else { "" }
         )
     })
-}
-
-/// SHA-256 of the trace's JSON form, in hexadecimal.
-pub fn digest(trace: &Trace) -> String {
-    struct Sink(Sha256);
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.update(bytes);
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut sink = Sink(Sha256::new());
-    let mut buffered = BufWriter::with_capacity(1 << 16, &mut sink);
-    let written = serde_json::to_writer(&mut buffered, trace).map_err(io::Error::from);
-    written
-        .and_then(|()| buffered.flush())
-        // Every key of a trace is a string, and the sink takes all bytes.
-        .expect("a trace always has a JSON form");
-    drop(buffered);
-    sink.0
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

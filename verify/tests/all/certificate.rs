@@ -29,8 +29,8 @@ fn certified(trace: &Trace) -> Certificate {
 #[test]
 fn accepts_its_own_trace_through_a_file() {
     let trace = capture();
-    let file = serde_json::to_string(&certified(&trace)).unwrap();
-    let certificate: Certificate = serde_json::from_str(&file).unwrap();
+    let file = certified(&trace).to_json();
+    let certificate = Certificate::from_json(file.as_bytes()).unwrap();
     check(&trace, &certificate).unwrap();
     assert_eq!(certificate.chains.len(), 2);
 }
@@ -47,7 +47,16 @@ fn refuses_another_trace() {
     ));
     let mut version = certificate;
     version.version += 1;
-    assert_eq!(check(&trace, &version), Err(CertificateError::Version(2)));
+    assert_eq!(check(&trace, &version), Err(CertificateError::Version(3)));
+    let file = version.to_json();
+    assert_eq!(
+        Certificate::from_json(file.as_bytes()),
+        Err(CertificateError::Version(3))
+    );
+    assert!(matches!(
+        Certificate::from_json(&file.as_bytes()[1..]),
+        Err(CertificateError::Json(_))
+    ));
 }
 
 #[test]
@@ -152,4 +161,67 @@ fn refuses_an_ordered_clobber() {
     let node = NodeId(2);
     let refused = CertificateError::NotEstablished { rule: "R2", node };
     assert_eq!(check(&trace, &forged), Err(refused));
+}
+
+/// Words of parameters are looked at and conflict with nothing; the certificate
+/// must say that it relies on them.
+#[test]
+fn refuses_to_hide_what_pointers_stand_for() {
+    let mut trace = capture();
+    let read = trace.accesses[1];
+    trace.possible.push(streamweir_trace::PossibleAccess {
+        node: read.node,
+        buffer: trace.accesses[3].buffer,
+        bytes: streamweir_trace::ByteRange::new(0, 8),
+        param: 0,
+        offset: 0,
+    });
+    let conflict = streamweir_verify::verify(&trace).unwrap();
+    assert_eq!(conflict.verdict, streamweir_verify::Verdict::Possible);
+    assert!(conflict.certificate.is_none());
+    // The last node may touch what it overwrites, which is safe.
+    trace.possible[0].node = trace.accesses[3].node;
+    trace.possible[0].buffer = trace.accesses[3].buffer;
+    trace.accesses[3].bytes.end = 4;
+    let good = certified(&trace);
+    assert_eq!(good.assumptions.len(), 1, "{good:?}");
+    check(&trace, &good).unwrap();
+    let mut silent = good;
+    silent.assumptions.clear();
+    assert_eq!(
+        check(&trace, &silent),
+        Err(CertificateError::Misstated("assumptions"))
+    );
+}
+
+/// One change of each field that a trace can hold gives another digest.
+#[test]
+fn the_digest_covers_what_the_file_says() {
+    let mut trace = capture();
+    trace.nodes[0].launch = None;
+    let base = digest(&trace);
+    let change: [fn(&mut Trace); 12] = [
+        |t| t.name.push('x'),
+        |t| t.streams[1].tag.push('x'),
+        |t| t.scopes.push("x".into()),
+        |t| t.nodes[0].scope = Some(streamweir_trace::ScopeId(0)),
+        |t| t.nodes[0].stream = None,
+        |t| t.nodes[0].analysed = false,
+        |t| t.nodes[0].kind = streamweir_trace::NodeKind::memset(),
+        |t| t.edges[0].kind = streamweir_trace::EdgeKind::Programmatic,
+        |t| t.buffers[0].carried = true,
+        |t| t.accesses[0].phase = streamweir_trace::Phase::BeforeWait,
+        |t| t.accesses[0].mode = Atomic,
+        |t| t.assumptions.push("x".into()),
+    ];
+    let mut seen = vec![base];
+    for change in change {
+        let mut other = trace.clone();
+        change(&mut other);
+        seen.push(digest(&other));
+    }
+    let count = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), count);
 }

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use streamweir_trace::{Access, BufferKind, ByteRange, EdgeKind, NodeId, PdlWait, Phase, Trace};
+use streamweir_trace::{
+    Access, AccessMode, BufferKind, ByteRange, EdgeKind, NodeId, PdlWait, Phase, Trace,
+};
 use streamweir_verify::Rule;
 
 pub(crate) type Found = BTreeSet<(Rule, Option<NodeId>, Option<NodeId>)>;
@@ -47,8 +49,71 @@ fn device(trace: &Trace, access: &Access) -> ByteRange {
         .unwrap()
 }
 
+/// The hazards of a trace, and those of them that are proven: what the declared
+/// accesses alone show. An access that is only possible counts as a read and
+/// write, unless its node declares all of its bytes; as a write it may be what
+/// a read needs, as a read it needs nothing.
+pub(crate) fn oracle(trace: &Trace) -> (Found, Found) {
+    let proven = declared(trace);
+    let mut any = trace.clone();
+    for word in &trace.possible {
+        let covered = |byte: u64| {
+            trace.accesses.iter().any(|access| {
+                access.node == word.node
+                    && access.buffer == word.buffer
+                    && access.bytes.contains_byte(byte)
+            })
+        };
+        if !(word.bytes.start..word.bytes.end).all(covered) {
+            let mode = AccessMode::ReadWrite;
+            any.add_access(Access::new(word.node, word.buffer, word.bytes, mode));
+        }
+    }
+    let with_possible = declared(&any);
+    let other =
+        |hazard: &&(Rule, Option<NodeId>, Option<NodeId>)| hazard.0 != Rule::ReadBeforeWrite;
+    // Reads of possible accesses are not of the trace: what of R13 they raise
+    // goes, and what a possible write covers is no longer proven.
+    let surely = reads(&any, trace.accesses.len());
+    let mut proven_all: Found = proven.iter().filter(other).copied().collect();
+    proven_all.extend(surely);
+    let mut all: Found = proven.clone();
+    all.extend(with_possible.iter().filter(other));
+    (all, proven_all)
+}
+
+/// R13 of the first `count` accesses, with all accesses as writes.
+fn reads(trace: &Trace, count: usize) -> Found {
+    let found = declared(trace);
+    let reached = closure(trace);
+    let before = |first: NodeId, then: &Access| {
+        let wait = usize::from(then.phase == Phase::AfterWait);
+        first != then.node && reached[3 * first.index() + 2][3 * then.node.index() + wait]
+    };
+    trace.accesses[..count]
+        .iter()
+        .filter(|read| {
+            let buffer = trace.buffer(read.buffer);
+            let scratch = matches!(buffer.kind, BufferKind::Scratch { .. });
+            scratch && !buffer.carried && read.mode.reads()
+        })
+        .filter(|read| {
+            (read.bytes.start..read.bytes.end).any(|byte| {
+                !trace.accesses.iter().any(|write| {
+                    write.buffer == read.buffer
+                        && write.mode.writes()
+                        && write.bytes.contains_byte(byte)
+                        && before(write.node, read)
+                })
+            })
+        })
+        .map(|read| (Rule::ReadBeforeWrite, Some(read.node), None))
+        .inspect(|hazard| assert!(found.contains(hazard)))
+        .collect()
+}
+
 /// R1, R2, R4 and R13 of a trace whose nodes stand in an order of its edges.
-pub(crate) fn oracle(trace: &Trace) -> Found {
+fn declared(trace: &Trace) -> Found {
     let reached = closure(trace);
     let before = |first: NodeId, then: &Access| {
         let at = match then.phase {
@@ -102,13 +167,19 @@ pub(crate) fn oracle(trace: &Trace) -> Found {
     }
     for &access in &touching {
         let buffer = trace.buffer(access.buffer);
-        let BufferKind::Scratch {
-            alloc,
-            freed_before,
-            ..
-        } = &buffer.kind
-        else {
-            continue;
+        let (alloc, freed_before) = match &buffer.kind {
+            BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } => (alloc, freed_before),
+            BufferKind::Graph { alloc, .. } => {
+                if !before(*alloc, access) {
+                    found.insert((Rule::OwnerGone, Some(access.node), Some(*alloc)));
+                }
+                continue;
+            }
+            BufferKind::Workspace { .. } | BufferKind::Persistent => continue,
         };
         for &node in &alloc.frontier {
             if !before(node, access) {

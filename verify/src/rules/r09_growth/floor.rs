@@ -46,10 +46,13 @@ pub(super) fn floor(
         };
         return (antichain::heaviest(&weights, before), true);
     }
-    let bound = heaviest(used.iter().filter_map(|&id| {
-        let (first, last) = spans[id.index()]?;
-        Some((first as usize, last as usize + 1, weight(id)))
-    }));
+    let bound = heaviest(
+        context.trace.nodes.len(),
+        used.iter().filter_map(|&id| {
+            let (first, last) = spans[id.index()]?;
+            Some((first as usize, last as usize + 1, weight(id)))
+        }),
+    );
     (bound, false)
 }
 

@@ -191,41 +191,41 @@ fn covered(ranges: &mut [ByteRange]) -> u64 {
 /// The most bytes that are live at once in record order.
 fn peak(trace: &Trace, buffers: &[BufferId]) -> u64 {
     let count = trace.nodes.len();
-    heaviest(buffers.iter().filter_map(|&id| {
-        let Buffer { kind, range, .. } = trace.buffer(id);
-        let BufferKind::Scratch {
-            alloc,
-            freed_before,
-            ..
-        } = kind
-        else {
-            return None;
-        };
-        // A position lies in front of the node of its number. What is taken at
-        // the very place where another is freed is taken after that.
-        let freed = freed_before.map_or(count + 1, |freed| freed.index());
-        Some((alloc.before.index(), freed, range.len()))
-    }))
+    heaviest(
+        count + 1,
+        buffers.iter().filter_map(|&id| {
+            let Buffer { kind, range, .. } = trace.buffer(id);
+            let BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } = kind
+            else {
+                return None;
+            };
+            // A position lies in front of the node of its number. What is taken at
+            // the very place where another is freed is taken after that.
+            let freed = freed_before.map_or(count + 1, |freed| freed.index());
+            Some((alloc.before.index(), freed, range.len()))
+        }),
+    )
 }
 
-/// The greatest weight of the half-open intervals that hold one point.
-fn heaviest(intervals: impl Iterator<Item = (usize, usize, u64)>) -> u64 {
-    let mut events: Vec<(usize, bool, u64)> = Vec::new();
+/// The greatest weight of the half-open intervals that hold one point. They end
+/// at `places` at most.
+fn heaviest(places: usize, intervals: impl Iterator<Item = (usize, usize, u64)>) -> u64 {
+    // By how much the weight changes at each place. Sizes in a hostile file may
+    // sum past 64 bits.
+    let mut change = vec![0_i128; places + 1];
     for (from, to, weight) in intervals {
+        change[from] += i128::from(weight);
         // A buffer that is freed where it was taken was live for a moment.
-        events.push((from, true, weight));
-        events.push((to.max(from + 1), false, weight));
+        change[to.max(from + 1)] -= i128::from(weight);
     }
-    events.sort_unstable();
-    let (mut live, mut most) = (0_u128, 0_u128);
-    for (_, starts, weight) in events {
-        if starts {
-            live += u128::from(weight);
-            most = most.max(live);
-        } else {
-            live -= u128::from(weight);
-        }
-    }
-    // Sizes in a hostile file may sum past 64 bits.
+    let mut live = 0;
+    let most = change.into_iter().fold(0, |most, change| {
+        live += change;
+        live.max(most)
+    });
     u64::try_from(most).unwrap_or(u64::MAX)
 }
