@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::header::Header;
 use crate::{Trace, TraceError};
 
 /// The value of the `format` field.
@@ -16,14 +17,6 @@ struct FileOut<'a> {
     format: &'a str,
     version: u32,
     trace: &'a Trace,
-}
-
-/// Read first, so that a file of another version is named as such and not
-/// refused for a field that this version does not know.
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +60,7 @@ fn write(trace: &Trace, pretty: bool) -> String {
 /// When the bytes are no JSON, of another format or version, or when
 /// [`Trace::check`] refuses the result.
 pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
-    let header: Header = serde_json::from_slice(bytes)?;
+    let header = Header::of(bytes)?;
     if header.format != FORMAT {
         return Err(TraceError::Format(header.format));
     }
@@ -76,7 +69,12 @@ pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
             found: header.version,
         });
     }
-    let file: FileIn = serde_json::from_slice(bytes)?;
+    // Text that is known to be UTF-8 as a whole is not looked at string by
+    // string; of other text the reader of bytes says where it is spoilt.
+    let file: FileIn = match std::str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text)?,
+        Err(_) => serde_json::from_slice(bytes)?,
+    };
     file.trace.check()?;
     Ok(file.trace)
 }

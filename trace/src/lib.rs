@@ -31,6 +31,7 @@ mod access;
 mod buffer;
 mod check;
 pub mod dump;
+mod header;
 mod id;
 mod json;
 mod model;
@@ -45,6 +46,7 @@ pub use access::{
 pub use buffer::{AllocPoint, Buffer, BufferKind};
 pub use check::TraceError;
 pub use dump::{DUMP_FORMAT, Dump, DumpError};
+pub use header::format_of;
 pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};
 pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
 pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace};

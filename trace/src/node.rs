@@ -436,8 +436,10 @@ impl fmt::Display for SourceLine {
 }
 
 mod hex {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serializer};
+    use std::fmt;
+
+    use serde::de::{Error, Visitor};
+    use serde::{Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -452,19 +454,27 @@ mod hex {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Vec<u8>, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let digits: Option<Vec<u8>> = text
-            .chars()
-            .map(|c| c.to_digit(16).and_then(|d| u8::try_from(d).ok()))
-            .collect();
-        match digits {
-            Some(digits) if digits.len() % 2 == 0 => Ok(digits
-                .chunks_exact(2)
-                .map(|pair| pair[0] << 4 | pair[1])
-                .collect()),
-            _ => Err(D::Error::custom(
-                "expected an even number of hexadecimal digits",
-            )),
+        struct Digits;
+        impl Visitor<'_> for Digits {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an even number of hexadecimal digits")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Vec<u8>, E> {
+                let (pairs, odd) = text.as_bytes().as_chunks::<2>();
+                let bytes = pairs.iter().map(|&[high, low]| {
+                    let digit = |letter: u8| char::from(letter).to_digit(16);
+                    // Two digits below 16 make a byte.
+                    Some((digit(high)? << 4 | digit(low)?) as u8)
+                });
+                match bytes.collect() {
+                    Some(bytes) if odd.is_empty() => Ok(bytes),
+                    _ => Err(E::custom("expected an even number of hexadecimal digits")),
+                }
+            }
         }
+        deserializer.deserialize_str(Digits)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The bytes `start..end`: device addresses, or offsets inside a buffer.
@@ -109,9 +109,7 @@ impl Serialize for ByteRange {
 
 impl<'de> Deserialize<'de> for ByteRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let [start, end] = <[String; 2]>::deserialize(deserializer)?;
-        let start = parse_hex(&start).map_err(D::Error::custom)?;
-        let end = parse_hex(&end).map_err(D::Error::custom)?;
+        let [HexAddress(start), HexAddress(end)] = Deserialize::deserialize(deserializer)?;
         if end < start {
             return Err(D::Error::custom(format!(
                 "byte range {start:#x}..{end:#x} ends before it starts"
@@ -130,9 +128,30 @@ fn parse_hex(text: &str) -> Result<u64, String> {
         })
 }
 
-/// A single address as a hexadecimal string, for the same reason.
+/// An address as it stands in a file, read without a copy of its text: there are
+/// two for each access.
+struct HexAddress(u64);
+
+impl<'de> Deserialize<'de> for HexAddress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Digits;
+        impl Visitor<'_> for Digits {
+            type Value = HexAddress;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a 64-bit hexadecimal number such as \"0x1f00\"")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HexAddress, E> {
+                parse_hex(text).map(HexAddress).map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Digits)
+    }
+}
+
+/// A single address as a hexadecimal string, for the same reason as a range.
 pub(crate) mod hex_address {
-    use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(
@@ -143,6 +162,6 @@ pub(crate) mod hex_address {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        super::parse_hex(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+        super::HexAddress::deserialize(deserializer).map(|super::HexAddress(address)| address)
     }
 }

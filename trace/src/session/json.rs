@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Session, SessionError};
+use crate::header::Header;
 
 /// The value of the `format` field.
 pub const FORMAT: &str = "streamweir-session";
@@ -16,14 +17,6 @@ struct FileOut<'a> {
     format: &'a str,
     version: u32,
     session: &'a Session,
-}
-
-/// Read first, so that a file of another version is named as such and not
-/// refused for a field that this version does not know.
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-    version: u32,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +48,7 @@ impl Session {
     /// When the bytes are no JSON, of another format or version, or when
     /// [`check`](Self::check) refuses the result.
     pub fn from_json(bytes: &[u8]) -> Result<Self, SessionError> {
-        let header: Header = serde_json::from_slice(bytes)?;
+        let header = Header::of(bytes)?;
         if header.format != FORMAT {
             return Err(SessionError::Format(header.format));
         }

@@ -299,7 +299,7 @@ fn a_range_that_is_none() {
     }
     assert_says(
         &refusal("/trace/buffers/0/range/0", json!(4096)),
-        "expected a string",
+        "expected a 64-bit hexadecimal number",
     );
     assert_says(
         &refusal("/trace/buffers/0/range", json!(["0x0"])),

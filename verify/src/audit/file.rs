@@ -4,10 +4,9 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use serde::Deserialize;
 use streamweir_trace::dump::Dump;
 use streamweir_trace::session::Session;
-use streamweir_trace::{DUMP_FORMAT, FORMAT, Trace, from_json, session};
+use streamweir_trace::{DUMP_FORMAT, FORMAT, Trace, format_of, from_json, session};
 
 use crate::audit::{AuditError, Audited, Mode};
 use crate::{Options, Report, verify_session_with, verify_with};
@@ -21,12 +20,6 @@ pub struct Audit {
     pub report: Report,
 }
 
-/// The one field that every format has.
-#[derive(Deserialize)]
-struct Header {
-    format: String,
-}
-
 /// Reads the file at `path` and checks it: a trace, a session trace or a
 /// capture dump, told apart by the field `format`. A dump is read as a stream;
 /// the text of the others is let go of before they are checked.
@@ -37,15 +30,14 @@ struct Header {
 /// When the file cannot be read, is of another format, contradicts itself, or
 /// allows no verdict. A broken rule is no error but a hazard of the report.
 pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let header: Header =
-        serde_json::from_reader(BufReader::new(File::open(path)?)).map_err(AuditError::NotJson)?;
-    if header.format == DUMP_FORMAT {
+    let format = format_of(BufReader::new(File::open(path)?)).map_err(AuditError::NotJson)?;
+    if format == DUMP_FORMAT {
         let dump = Dump::from_reader(File::open(path)?)?;
         return of_dump(dump, mode, options);
     }
     let mut bytes = Vec::new();
     File::open(path)?.read_to_end(&mut bytes)?;
-    match header.format.as_str() {
+    match format.as_str() {
         FORMAT => {
             let trace = from_json(&bytes)?;
             drop(bytes);
@@ -56,7 +48,7 @@ pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, A
             drop(bytes);
             of_session(&session, options)
         }
-        _ => Err(AuditError::Format(header.format)),
+        _ => Err(AuditError::Format(format)),
     }
 }
 
@@ -65,12 +57,12 @@ pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, A
 /// # Errors
 /// As [`audit_file`].
 pub fn audit_json(bytes: &[u8], mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let header: Header = serde_json::from_slice(bytes).map_err(AuditError::NotJson)?;
-    match header.format.as_str() {
+    let format = format_of(bytes).map_err(AuditError::NotJson)?;
+    match format.as_str() {
         DUMP_FORMAT => of_dump(Dump::from_json(bytes)?, mode, options),
         FORMAT => of_trace(from_json(bytes)?, options),
         session::FORMAT => of_session(&Session::from_json(bytes)?, options),
-        _ => Err(AuditError::Format(header.format)),
+        _ => Err(AuditError::Format(format)),
     }
 }
 
