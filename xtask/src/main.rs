@@ -7,6 +7,7 @@
 //!
 //! Exit codes: 0, 1 for a failed task, 64 for a wrong command line.
 
+mod browser;
 mod bundle;
 mod command;
 mod consumers;

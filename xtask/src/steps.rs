@@ -3,7 +3,7 @@
 use crate::command::{Failure, Outcome};
 use crate::runner::{Need, Step};
 use crate::workspace::Workspace;
-use crate::{consumers, msrv, nvrtc, package, toolchain};
+use crate::{browser, consumers, msrv, nvrtc, package, toolchain};
 
 /// The packages with a test target `loom`, which is empty in ordinary builds.
 const LOOM: &[&str] = &["streamweir-alloc", "streamweir-sched"];
@@ -115,6 +115,12 @@ pub(crate) static STEPS: &[Step] = &[
         about: "every CUDA kernel compiles",
         need: Need::Tool("NVRTC; `cargo xtask setup nvrtc`", nvrtc::missing),
         run: nvrtc::compile_kernels,
+    },
+    Step {
+        name: "browser",
+        about: "a report's page does what it says in a real browser",
+        need: Need::Tool("Chromium", browser::missing),
+        run: browser::drive,
     },
     Step {
         name: "nightly",

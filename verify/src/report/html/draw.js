@@ -29,18 +29,31 @@ function begin(canvas) {
   pen.lineWidth = 1;
   return { pen, w, h };
 }
-/** Text cut to a width. */
-function label(pen, words, px, py, room) {
+/** Text cut to a width: at its end, or in the middle, where its end tells more. */
+function label(pen, words, px, py, room, { inMiddle = false, halo = "" } = {}) {
   if (room < 14) return;
-  let shown = words;
-  if (pen.measureText(words).width > room) {
-    let low = 0, high = words.length;
+  // Nothing longer is ever shown, and long names take long to measure.
+  const whole = words.length > 200 ? `${words.slice(0, 199)}…` : words;
+  const cut = (keep) => {
+    const tail = inMiddle ? keep >> 1 : 0;
+    return `${whole.slice(0, keep - tail)}…${tail ? whole.slice(-tail) : ""}`;
+  };
+  let shown = whole;
+  if (pen.measureText(whole).width > room) {
+    let low = 0, high = whole.length;
     while (low < high) {
       const mid = (low + high + 1) >> 1;
-      if (pen.measureText(`${words.slice(0, mid)}…`).width <= room) low = mid; else high = mid - 1;
+      if (pen.measureText(cut(mid)).width <= room) low = mid; else high = mid - 1;
     }
     if (low < 1) return;
-    shown = `${words.slice(0, low)}…`;
+    shown = cut(low);
+  }
+  if (halo) {
+    pen.strokeStyle = halo;
+    pen.lineWidth = 3.5;
+    pen.lineJoin = "round";
+    pen.strokeText(shown, px, py);
+    pen.lineWidth = 1;
   }
   pen.fillText(shown, px, py);
 }
@@ -139,9 +152,9 @@ function drawLanes() {
     pen.fillRect(8, y - 9, 5, 18);
     pen.fillStyle = palette.text;
     const both = tag && tag !== name;
-    label(pen, name, 20, both ? y - 7 : y, GUTTER - 32);
+    label(pen, name, 20, both ? y - 7 : y, GUTTER - 32, { inMiddle: true });
     pen.fillStyle = palette.dim;
-    if (both) label(pen, `tag ${tag}`, 20, y + 8, GUTTER - 32);
+    if (both) label(pen, `tag ${tag}`, 20, y + 8, GUTTER - 32, { inMiddle: true });
   }
 }
 function firstInView(line, left) {
@@ -289,7 +302,7 @@ function drawBufferName(pen, buffer) {
   const start = Math.max(bx + 5, GUTTER + 5);
   if (bh < 9) return;
   pen.fillStyle = ink(buffer.owner);
-  label(pen, buffer.name, start, by + Math.min(bh / 2, 9), Math.min(bx + bw - start - 4, 220));
+  label(pen, buffer.name, start, by + Math.min(bh / 2, 9), Math.min(bx + bw - start - 4, 220), { inMiddle: true, halo: soft(buffer.owner) });
 }
 function drawAccess(pen, access, mark) {
   const node = nodes[access.node];

@@ -51,7 +51,7 @@ const things = [
   ...buffers.map((buffer) => ({ what: buffer.kind, name: `b${buffer.id} ${buffer.name}`, go: () => selectBuffer(buffer.id) })),
   ...nodes.map((node) => ({ what: [laneName(node.lane), node.scope].filter(Boolean).join(", "), name: nodeTitle(node), go: () => selectNode(node.id) })),
 ];
-for (const thing of things) thing.key = `${thing.name} ${thing.what === "scope" ? "" : ""}`.toLowerCase();
+for (const thing of things) thing.key = thing.name.toLowerCase();
 function goToLane(lane) {
   if (byLane[lane].length) selectNode(byLane[lane][0].id);
   else { showLanes(lane, lane); redraw(); }
@@ -244,4 +244,4 @@ new ResizeObserver(redraw).observe(canvases.lanes.parentElement);
 setSplit(Math.min(data.lanes.length * LANE + 2 * TOP, canvases.lanes.parentElement.clientHeight / 2));
 view.left = -0.25;
 if (hazards.length) selectHazard(0);
-else { view.scale = clamp(width() / (columns + 0.5), 56, 96); redraw(); }
+else { view.scale = clamp(width() / (columns + 0.5), 96, 140); redraw(); }

@@ -1,6 +1,6 @@
 // What is in view, and the way from time and addresses to pixels.
 
-const GUTTER = 112, LANE = 46, BOX = 28, TOP = 8, MOST = 220;
+const GUTTER = 132, LANE = 46, BOX = 28, TOP = 8, MOST = 220;
 const view = {
   left: 0, // the first column in view, a fraction
   scale: 96, // pixels of a column
