@@ -95,6 +95,7 @@ pub(crate) fn foreign(source: DriverError) -> Error {
 pub(crate) const NOTHING: LiveObjects = LiveObjects {
     allocations: 0,
     bytes: 0,
+    reservations: 0,
     host_allocations: 0,
     streams: 0,
     events: 0,

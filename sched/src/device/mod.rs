@@ -234,9 +234,7 @@ impl DeviceInner {
     pub(crate) fn arena(&self, name: impl Into<Name>, config: ArenaConfig) -> Arc<Arena> {
         Arena::new(
             name,
-            Arc::new(DeviceBacking {
-                reclaim: self.reclaim.clone(),
-            }),
+            Arc::new(DeviceBacking::new(self.reclaim.clone())),
             config,
         )
     }

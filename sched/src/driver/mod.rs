@@ -79,9 +79,43 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// no work that uses it is unfinished or will be replayed.
     unsafe fn mem_free(&self, address: u64) -> DriverResult<()>;
 
+    /// In what unit address ranges are reserved and backed with memory, in
+    /// bytes; `None` when the device cannot do that.
+    fn map_unit(&self) -> DriverResult<Option<u64>>;
+
+    /// Reserves `bytes` addresses, a multiple of the unit and not zero, without
+    /// memory behind them. No touch of a stream, so allowed under capture.
+    fn range_reserve(&self, bytes: u64) -> DriverResult<u64>;
+
+    /// Gives a reserved range back.
+    ///
+    /// # Safety
+    /// The range came from [`range_reserve`](Self::range_reserve) with this
+    /// length, is freed once, and nothing is mapped in it.
+    unsafe fn range_free(&self, address: u64, bytes: u64) -> DriverResult<()>;
+
+    /// Backs `bytes` bytes of a reserved range with device memory that copies
+    /// and kernels may use. Pieces that adjoin are used as one. Both numbers are
+    /// multiples of the unit.
+    ///
+    /// # Safety
+    /// The bytes lie in one live range, and nothing is mapped there.
+    unsafe fn mem_map(&self, address: u64, bytes: u64) -> DriverResult<()>;
+
+    /// Takes the memory of a piece away.
+    ///
+    /// # Safety
+    /// As for [`mem_free`](Self::mem_free), for a piece that
+    /// [`mem_map`](Self::mem_map) made with these numbers.
+    unsafe fn mem_unmap(&self, address: u64, bytes: u64) -> DriverResult<()>;
+
     /// The live allocation that holds `address`, from anybody who shares the
     /// context, or `None` when there is none.
     fn mem_range(&self, address: u64) -> DriverResult<Option<ByteRange>>;
+
+    /// The memory that `address` lies in, from anybody who shares the context,
+    /// and whether it is the device's; `None` for what the driver does not know.
+    fn pointer(&self, address: u64) -> DriverResult<Option<Pointed>>;
 
     /// Allocates `bytes` bytes of page-locked host memory that copies on a
     /// stream may use. `bytes` is not zero.
@@ -260,6 +294,37 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// # Safety
     /// The handle is live.
     unsafe fn graph_node(&self, node: NodeHandle) -> DriverResult<streamweir_trace::NodeKind>;
+
+    /// The graph that a child graph node replays. It belongs to the node.
+    ///
+    /// # Safety
+    /// The handle is live.
+    unsafe fn graph_child(&self, node: NodeHandle) -> DriverResult<GraphHandle>;
+
+    /// How a kernel node is launched, beyond its shape.
+    ///
+    /// # Safety
+    /// The handle is live.
+    unsafe fn graph_attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes>;
+
+    /// A new graph of one node that launches what this kernel node launches:
+    /// the same function, shape, parameters and attributes.
+    ///
+    /// # Safety
+    /// The handle is live.
+    unsafe fn graph_alone(&self, node: NodeHandle) -> DriverResult<GraphHandle>;
+
+    /// Adds a node to a graph that replays a copy of `child` after `after`.
+    ///
+    /// # Safety
+    /// The handles are live, `after` are nodes of `graph`, and nobody else uses
+    /// `graph` meanwhile.
+    unsafe fn graph_add_child(
+        &self,
+        graph: GraphHandle,
+        after: &[NodeHandle],
+        child: GraphHandle,
+    ) -> DriverResult<NodeHandle>;
 
     /// Ties `keep` to the life of a graph and of everything instantiated from
     /// it. It may be dropped on a thread of the driver, where no driver call is

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use streamweir_trace::EdgeKind;
+use streamweir_trace::{ByteRange, EdgeKind};
 
 macro_rules! handle {
     ($(#[$doc:meta])* $name:ident) => {
@@ -151,6 +151,30 @@ pub struct LaunchShape {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
+}
+
+/// How a kernel node is launched, beyond its shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KernelAttributes {
+    /// Whether the device runs all blocks of the launch together or none.
+    pub cooperative: bool,
+    /// Blocks of a cluster along x, y, z; all zero when the node asks for none.
+    pub cluster: [u32; 3],
+    /// The priority; a lower number is a higher one.
+    pub priority: i32,
+    /// Whether kernels may change the node on the device, so that what it is at
+    /// a replay is not what a graph says it is.
+    pub device_updatable: bool,
+}
+
+/// The memory that an address lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pointed {
+    /// All of the allocation.
+    pub range: ByteRange,
+    /// Whether it is memory of a device. Page-locked host memory is not, though
+    /// kernels may reach it.
+    pub device: bool,
 }
 
 /// Code that a driver can load.

@@ -125,7 +125,10 @@ macro_rules! forward_driver {
             $crate::driver::wrap::forward_methods! {
                 safe {
                     mem_alloc(bytes: u64) -> u64, None;
+                    map_unit() -> Option<u64>, None;
+                    range_reserve(bytes: u64) -> u64, None;
                     mem_range(address: u64) -> Option<::streamweir_trace::ByteRange>, None;
+                    pointer(address: u64) -> Option<$crate::driver::Pointed>, None;
                     host_alloc(bytes: u64) -> *mut u8, None;
                     stream_create(priority: i32) -> $crate::driver::StreamHandle, None;
                     event_create(timing: bool) -> $crate::driver::EventHandle, None;
@@ -134,6 +137,9 @@ macro_rules! forward_driver {
                 }
                 passed_on {
                     mem_free(address: u64) -> (), Release;
+                    range_free(address: u64, bytes: u64) -> (), Release;
+                    mem_map(address: u64, bytes: u64) -> (), None;
+                    mem_unmap(address: u64, bytes: u64) -> (), Release;
                     host_free(address: *mut u8) -> (), Release;
                     copy_to_device(to: u64, from: &[u8]) -> (), None;
                     copy_to_host(to: &mut [u8], from: u64) -> (), None;
@@ -169,6 +175,17 @@ macro_rules! forward_driver {
                         stream: $crate::driver::StreamHandle,
                         frontier: &mut Vec<$crate::driver::NodeHandle>
                     ) -> $crate::driver::CaptureInfo, None;
+                    graph_child(node: $crate::driver::NodeHandle)
+                        -> $crate::driver::GraphHandle, None;
+                    graph_attributes(node: $crate::driver::NodeHandle)
+                        -> $crate::driver::KernelAttributes, None;
+                    graph_alone(node: $crate::driver::NodeHandle)
+                        -> $crate::driver::GraphHandle, None;
+                    graph_add_child(
+                        graph: $crate::driver::GraphHandle,
+                        after: &[$crate::driver::NodeHandle],
+                        child: $crate::driver::GraphHandle
+                    ) -> $crate::driver::NodeHandle, None;
                     graph_retain(
                         graph: $crate::driver::GraphHandle,
                         keep: Box<dyn ::std::any::Any + Send + Sync>

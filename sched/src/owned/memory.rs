@@ -1,6 +1,5 @@
 //! Memory of the device and page-locked memory of the host.
 
-use streamweir_alloc::{Backing, BackingError};
 use streamweir_trace::ByteRange;
 
 use super::{Garbage, Relaxed, Shared};
@@ -101,33 +100,5 @@ impl HostMemory {
 impl Drop for HostMemory {
     fn drop(&mut self) {
         self.reclaim.push(Garbage::Host(self.address));
-    }
-}
-
-/// Arenas grow from device memory, inside a capture too.
-pub(crate) struct DeviceBacking {
-    pub(crate) reclaim: Shared,
-}
-
-impl Backing for DeviceBacking {
-    fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
-        let refuse = |error: DriverError| {
-            if error.class == ErrorClass::OutOfMemory {
-                BackingError::out_of_memory(error)
-            } else {
-                BackingError::failed(error)
-            }
-        };
-        // Allocation is forbidden under capture, though it touches no stream.
-        let _relaxed = Relaxed::enter(&self.reclaim).map_err(refuse)?;
-        let address = self.reclaim.driver().mem_alloc(bytes).map_err(refuse)?;
-        ByteRange::from_len(address, bytes).ok_or_else(|| {
-            self.reclaim.push(Garbage::Memory(address));
-            refuse(DriverError::of("mem_alloc", ErrorClass::InvalidValue))
-        })
-    }
-
-    fn release(&self, segment: ByteRange) {
-        self.reclaim.push(Garbage::Memory(segment.start));
     }
 }

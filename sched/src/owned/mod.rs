@@ -15,6 +15,7 @@
 //! synchronisation, queries) are made in relaxed mode ([`Relaxed`]), so that
 //! they never break a capture which another thread has begun in global mode.
 
+mod backing;
 mod event;
 mod graph;
 mod memory;
@@ -22,9 +23,10 @@ mod module;
 mod reclaim;
 mod stream;
 
+pub(crate) use backing::DeviceBacking;
 pub(crate) use event::OwnedEvent;
 pub(crate) use graph::{GraphView, OwnedExec, OwnedGraph};
-pub(crate) use memory::{DeviceBacking, DeviceMemory, HostMemory, download, upload};
+pub(crate) use memory::{DeviceMemory, HostMemory, download, upload};
 pub(crate) use module::{FunctionRef, OwnedModule};
 pub(crate) use reclaim::{Fence, Fences, Garbage, Reclaim, Relaxed, Shared};
 pub(crate) use stream::OwnedStream;

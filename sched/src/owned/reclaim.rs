@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use streamweir_alloc::RetireQueue;
 use streamweir_alloc::sync::Mutex;
+use streamweir_trace::ByteRange;
 
 use super::{OwnedEvent, OwnedStream};
+use crate::capture::inside;
 use crate::driver::{
     CaptureMode, Driver, DriverError, DynDriver, EventHandle, ExecHandle, GraphHandle,
     ModuleHandle, StreamHandle,
@@ -15,6 +17,10 @@ use crate::driver::{
 /// A driver object without an owner, or anything else whose drop must wait.
 pub(crate) enum Garbage {
     Memory(u64),
+    /// A piece of memory that is mapped in a range.
+    Mapping(ByteRange),
+    /// A range of addresses, and its bytes.
+    Range(u64, u64),
     Host(*mut u8),
     Stream(StreamHandle),
     Event(EventHandle),
@@ -93,6 +99,18 @@ impl Reclaim {
         self.queue.retire(Vec::new(), garbage);
     }
 
+    /// Takes an object that nothing unfinished uses and releases it at once when
+    /// the thread is outside captures. Whether it did, for certain.
+    pub(crate) fn give_back(&self, garbage: Garbage) -> bool {
+        if inside().is_none()
+            && let Ok(_relaxed) = Relaxed::enter(self)
+        {
+            return self.release(garbage);
+        }
+        self.push(garbage);
+        false
+    }
+
     /// Takes an object that work may still use until `fences` have passed.
     pub(crate) fn retire(&self, fences: Fences, garbage: Garbage) {
         self.queue.retire(fences, garbage);
@@ -156,7 +174,8 @@ impl Reclaim {
         std::mem::take(&mut *self.failures.lock())
     }
 
-    fn release(&self, garbage: Garbage) {
+    /// Releases an object; whether the driver says that it has.
+    fn release(&self, garbage: Garbage) -> bool {
         let driver = &*self.driver;
         // SAFETY: the handle came from its owner's drop, so it is live and this
         // is its last use; its fences have passed, so no unfinished work uses it;
@@ -165,6 +184,8 @@ impl Reclaim {
         let result = unsafe {
             match garbage {
                 Garbage::Memory(address) => driver.mem_free(address),
+                Garbage::Mapping(piece) => driver.mem_unmap(piece.start, piece.len()),
+                Garbage::Range(start, bytes) => driver.range_free(start, bytes),
                 Garbage::Host(address) => driver.host_free(address),
                 Garbage::Stream(stream) => driver.stream_destroy(stream),
                 Garbage::Event(event) => driver.event_destroy(event),
@@ -177,9 +198,11 @@ impl Reclaim {
                 }
             }
         };
+        let released = result.is_ok();
         if let Err(error) = result {
             self.failures.lock().push(error);
         }
+        released
     }
 }
 

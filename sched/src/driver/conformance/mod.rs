@@ -9,7 +9,9 @@
 mod broken;
 mod forbidden;
 mod forks;
+mod inside;
 mod lifetime;
+mod ranges;
 mod rig;
 mod shape;
 
@@ -149,12 +151,18 @@ pub fn suite() -> Vec<Case> {
             wait_for_unrecorded_event, merge_of_two_captures, event_of_ended_capture,
             invalidated_capture_says_so, captures_have_their_own_ids,
             external_flags_need_a_capture;
+        inside:
+            child_graph_is_a_copy, only_a_child_node_has_a_child, node_alone_does_what_it_did,
+            address_tells_its_memory;
         lifetime:
             graph_outlived_by_exec, kept_object_goes_with_last_owner,
             kept_object_goes_with_graph, kept_object_of_broken_capture_goes,
             pinned_memory_is_read_at_replay, replays_of_one_exec_follow_one_another,
             external_record_and_wait_are_nodes, external_record_happens_at_replay,
             range_of_memory_is_known;
+        ranges:
+            pieces_of_a_range_are_used_as_one, a_range_grows_under_a_capture,
+            a_piece_may_be_mapped_anew;
     }
 }
 

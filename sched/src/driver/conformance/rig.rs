@@ -30,6 +30,9 @@ struct Made {
     streams: Vec<StreamHandle>,
     events: Vec<EventHandle>,
     memory: Vec<u64>,
+    /// Reserved ranges and mapped pieces: start and bytes.
+    ranges: Vec<(u64, u64)>,
+    pieces: Vec<(u64, u64)>,
     pinned: Vec<*mut u8>,
     graphs: Vec<GraphHandle>,
     execs: Vec<ExecHandle>,
@@ -69,6 +72,34 @@ impl<'a> Rig<'a> {
         Ok(address)
     }
 
+    /// A reserved range of `units` units, and the unit; none where the device
+    /// has no such thing.
+    pub(super) fn range(&self, units: u64) -> DriverResult<Option<(u64, u64)>> {
+        let Some(unit) = self.driver.map_unit()? else {
+            return Ok(None);
+        };
+        let start = self.driver.range_reserve(units * unit)?;
+        self.made.borrow_mut().ranges.push((start, units * unit));
+        Ok(Some((start, unit)))
+    }
+
+    /// Backs a part of a range, in which nothing is mapped, with zeros.
+    pub(super) fn map(&self, start: u64, bytes: u64) -> DriverResult<()> {
+        // SAFETY: cases map parts of live ranges, each once.
+        unsafe { self.driver.mem_map(start, bytes) }?;
+        self.made.borrow_mut().pieces.push((start, bytes));
+        let zeros = vec![0; bytes as usize];
+        // SAFETY: live memory that nothing uses yet.
+        unsafe { self.driver.copy_to_device(start, &zeros) }
+    }
+
+    pub(super) fn unmap(&self, start: u64, bytes: u64) -> DriverResult<()> {
+        let mut made = self.made.borrow_mut();
+        made.pieces.retain(|&piece| piece != (start, bytes));
+        // SAFETY: live, and not in `made` any more; cases wait before.
+        unsafe { self.driver.mem_unmap(start, bytes) }
+    }
+
     pub(super) fn pinned(&self) -> DriverResult<*mut u8> {
         let start = self.driver.host_alloc(BYTES)?;
         self.made.borrow_mut().pinned.push(start);
@@ -101,6 +132,11 @@ impl<'a> Rig<'a> {
         let graph = unsafe { self.driver.capture_end(stream) }?;
         self.made.borrow_mut().graphs.push(graph);
         Ok(graph)
+    }
+
+    /// Takes over a graph that was made by a call of the driver.
+    pub(super) fn owns(&self, graph: GraphHandle) {
+        self.made.borrow_mut().graphs.push(graph);
     }
 
     pub(super) fn info(&self, stream: StreamHandle) -> DriverResult<CaptureInfo> {
@@ -304,6 +340,12 @@ impl<'a> Rig<'a> {
             }
             for stream in made.streams {
                 note(driver.stream_destroy(stream));
+            }
+            for (start, bytes) in made.pieces {
+                note(driver.mem_unmap(start, bytes));
+            }
+            for (start, bytes) in made.ranges {
+                note(driver.range_free(start, bytes));
             }
             for address in made.memory {
                 note(driver.mem_free(address));

@@ -12,11 +12,11 @@ use cudarc::driver::sys;
 use streamweir_trace::{ByteRange, NodeKind};
 
 use super::handle::Raw;
-use super::{CudaDriver, capture, graph, module, node, retain};
+use super::{CudaDriver, capture, graph, launch, mapping, module, node, retain};
 use crate::driver::{
     CaptureInfo, CaptureMode, DeviceInfo, Driver, DriverError, DriverResult, ErrorClass,
-    EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, LaunchShape,
-    ModuleHandle, ModuleImage, NodeHandle, ParamSlot, StreamHandle,
+    EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, KernelAttributes,
+    LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, StreamHandle,
 };
 
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -57,6 +57,44 @@ unsafe impl Driver for CudaDriver {
             .map_err(|error| error.with(format!("device memory at {address:#x}")))
     }
 
+    fn map_unit(&self) -> DriverResult<Option<u64>> {
+        let _current = self.context.enter()?;
+        mapping::unit(self.library, self.info.ordinal)
+    }
+
+    fn range_reserve(&self, bytes: u64) -> DriverResult<u64> {
+        let _current = self.context.enter()?;
+        let mut address = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe {
+            self.library
+                .cuMemAddressReserve(&raw mut address, bytes as usize, 0, 0, 0)
+        }
+        .map_err(|error| error.with(format!("{bytes} bytes of addresses")))?;
+        Ok(address)
+    }
+
+    unsafe fn range_free(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuMemAddressFree(address, bytes as usize) }
+            .map_err(|error| error.with(format!("{bytes} bytes of addresses at {address:#x}")))
+    }
+
+    unsafe fn mem_map(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { mapping::map(self.library, self.info.ordinal, address, bytes) }
+            .map_err(|error| error.with(format!("{bytes} bytes of memory at {address:#x}")))
+    }
+
+    unsafe fn mem_unmap(&self, address: u64, bytes: u64) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { self.library.cuMemUnmap(address, bytes as usize) }
+            .map_err(|error| error.with(format!("{bytes} bytes of memory at {address:#x}")))
+    }
+
     fn mem_range(&self, address: u64) -> DriverResult<Option<ByteRange>> {
         let _current = self.context.enter()?;
         let (mut base, mut size) = (0, 0);
@@ -67,6 +105,50 @@ unsafe impl Driver for CudaDriver {
         };
         match found {
             Ok(()) => Ok(ByteRange::from_len(base, size as u64)),
+            Err(error)
+                if matches!(error.class, ErrorClass::NotFound | ErrorClass::InvalidValue) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error.with(format!("address {address:#x}"))),
+        }
+    }
+
+    fn pointer(&self, address: u64) -> DriverResult<Option<Pointed>> {
+        use sys::CUpointer_attribute as Attribute;
+
+        const DEVICE: u32 = sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
+        let _current = self.context.enter()?;
+        let (mut start, mut size, mut memory): (u64, usize, u32) = (0, 0, 0);
+        let mut attributes = [
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+            Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+        ];
+        let mut values = [
+            (&raw mut start).cast::<c_void>(),
+            (&raw mut size).cast(),
+            (&raw mut memory).cast(),
+        ];
+        // SAFETY: each value has the size of its attribute; the address is
+        // looked up, not used. For one that the driver does not know the call
+        // succeeds and leaves zeros.
+        let asked = unsafe {
+            self.library.cuPointerGetAttributes(
+                attributes.len() as u32,
+                attributes.as_mut_ptr(),
+                values.as_mut_ptr(),
+                address,
+            )
+        };
+        match asked {
+            Ok(()) => Ok((size > 0)
+                .then(|| ByteRange::from_len(start, size as u64))
+                .flatten()
+                .map(|range| Pointed {
+                    range,
+                    device: memory == DEVICE,
+                })),
             Err(error)
                 if matches!(error.class, ErrorClass::NotFound | ErrorClass::InvalidValue) =>
             {
@@ -332,6 +414,53 @@ unsafe impl Driver for CudaDriver {
         let _current = self.context.enter()?;
         // SAFETY: by the caller.
         unsafe { node::read(self.library, node.raw()) }
+    }
+
+    unsafe fn graph_child(&self, node: NodeHandle) -> DriverResult<GraphHandle> {
+        let _current = self.context.enter()?;
+        let mut child = ptr::null_mut();
+        // SAFETY: by the caller; the pointer is to a local.
+        unsafe {
+            self.library
+                .cuGraphChildGraphNodeGetGraph(node.raw(), &raw mut child)
+        }?;
+        Ok(GraphHandle::of(child))
+    }
+
+    unsafe fn graph_attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { launch::attributes(self.library, node.raw()) }
+    }
+
+    unsafe fn graph_alone(&self, node: NodeHandle) -> DriverResult<GraphHandle> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        Ok(GraphHandle::of(unsafe {
+            launch::alone(self.library, node.raw())
+        }?))
+    }
+
+    unsafe fn graph_add_child(
+        &self,
+        graph: GraphHandle,
+        after: &[NodeHandle],
+        child: GraphHandle,
+    ) -> DriverResult<NodeHandle> {
+        let _current = self.context.enter()?;
+        let after: Vec<_> = after.iter().map(|node| node.raw()).collect();
+        let mut node = ptr::null_mut();
+        // SAFETY: by the caller; there are as many dependencies as said.
+        unsafe {
+            self.library.cuGraphAddChildGraphNode(
+                &raw mut node,
+                graph.raw(),
+                after.as_ptr(),
+                after.len(),
+                child.raw(),
+            )
+        }?;
+        Ok(NodeHandle::of(node))
     }
 
     unsafe fn graph_retain(

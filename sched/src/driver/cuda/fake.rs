@@ -223,6 +223,67 @@ fakes! {
     fn cuGraphNodeGetType(node: CUgraphNode, kind: *mut u32) |_state| {
         kind.write(node as usize as u32)
     }
+    fn cuGraphMemAllocNodeGetParams(
+        _node: CUgraphNode,
+        params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    ) |_state| {
+        (*params).dptr = 0x7000;
+        (*params).bytesize = 0x200;
+    }
+    fn cuGraphMemFreeNodeGetParams(_node: CUgraphNode, address: *mut CUdeviceptr) |_state| {
+        address.write(0x7000)
+    }
+    fn cuGraphKernelNodeGetParams_v2(
+        _node: CUgraphNode,
+        _params: *mut CUDA_KERNEL_NODE_PARAMS,
+    ) |_state| {}
+    fn cuGraphKernelNodeGetAttribute(
+        _node: CUgraphNode,
+        attribute: u32,
+        value: *mut CUkernelNodeAttrValue,
+    ) |_state| {
+        // Cooperative 1, cluster (2, 1, 1), priority -3, device-updatable.
+        let words = value.cast::<[u32; 3]>();
+        words.write(match attribute {
+            2 => [1, 0, 0],
+            4 => [2, 1, 1],
+            8 => [(-3_i32).cast_unsigned(), 0, 0],
+            13 => [1, 0, 0],
+            _ => panic!("attribute {attribute} is not one that is used"),
+        });
+    }
+    fn cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode) |_state| {
+        assert_eq!((to as usize, from as usize), (0x70, 0x30));
+    }
+    fn cuGraphCreate(graph: *mut CUgraph, _flags: c_uint) |_state| { graph.write(0x90 as CUgraph) }
+    fn cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        _after: *const CUgraphNode,
+        count: usize,
+        _params: *const CUDA_KERNEL_NODE_PARAMS,
+    ) |_state| {
+        assert_eq!((graph as usize, count), (0x90, 0));
+        node.write(0x70 as CUgraphNode);
+    }
+    fn cuGraphDestroy(graph: CUgraph) |_state| { assert_eq!(graph as usize, 0x90) }
+    fn cuPointerGetAttributes(
+        count: c_uint,
+        _attributes: *mut CUpointer_attribute,
+        data: *mut *mut c_void,
+        address: CUdeviceptr,
+    ) |_state| {
+        assert_eq!(count, 3);
+        // Memory of the device at 0x7000, of the host at 0x9000; nothing else.
+        let memory = match address {
+            0x7000..0x7200 => 2,
+            0x9000..0x9200 => 1,
+            _ => return,
+        };
+        data.read().cast::<u64>().write(address & !0xfff);
+        data.add(1).read().cast::<usize>().write(0x200);
+        data.add(2).read().cast::<u32>().write(memory);
+    }
     fn cuUserObjectCreate(
         object: *mut CUuserObject,
         value: *mut c_void,

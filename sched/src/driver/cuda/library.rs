@@ -122,8 +122,48 @@ symbols! {
 
     cuMemAlloc = cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
     cuMemFree = cuMemFree_v2(address: CUdeviceptr);
+    cuMemGetAllocationGranularity = cuMemGetAllocationGranularity(
+        granularity: *mut usize,
+        prop: *const CUmemAllocationProp,
+        option: CUmemAllocationGranularity_flags,
+    );
+    cuMemAddressReserve = cuMemAddressReserve(
+        address: *mut CUdeviceptr,
+        bytes: usize,
+        alignment: usize,
+        wanted: CUdeviceptr,
+        flags: c_ulonglong,
+    );
+    cuMemAddressFree = cuMemAddressFree(address: CUdeviceptr, bytes: usize);
+    cuMemCreate = cuMemCreate(
+        handle: *mut CUmemGenericAllocationHandle,
+        bytes: usize,
+        prop: *const CUmemAllocationProp,
+        flags: c_ulonglong,
+    );
+    cuMemRelease = cuMemRelease(handle: CUmemGenericAllocationHandle);
+    cuMemMap = cuMemMap(
+        address: CUdeviceptr,
+        bytes: usize,
+        offset: usize,
+        handle: CUmemGenericAllocationHandle,
+        flags: c_ulonglong,
+    );
+    cuMemSetAccess = cuMemSetAccess(
+        address: CUdeviceptr,
+        bytes: usize,
+        access: *const CUmemAccessDesc,
+        count: usize,
+    );
+    cuMemUnmap = cuMemUnmap(address: CUdeviceptr, bytes: usize);
     cuMemGetAddressRange =
         cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr);
+    cuPointerGetAttributes = cuPointerGetAttributes(
+        count: c_uint,
+        attributes: *mut CUpointer_attribute,
+        data: *mut *mut c_void,
+        address: CUdeviceptr,
+    );
     cuMemHostAlloc = cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
     cuMemFreeHost = cuMemFreeHost(address: *mut c_void);
     cuMemcpyHtoD = cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
@@ -177,6 +217,34 @@ symbols! {
         cuGraphMemcpyNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEMCPY3D);
     cuGraphMemsetNodeGetParams =
         cuGraphMemsetNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEMSET_NODE_PARAMS);
+    cuGraphKernelNodeGetAttribute = cuGraphKernelNodeGetAttribute(
+        node: CUgraphNode,
+        attribute: CUkernelNodeAttrID,
+        value: *mut CUkernelNodeAttrValue,
+    );
+    cuGraphKernelNodeCopyAttributes =
+        cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode);
+    cuGraphMemAllocNodeGetParams =
+        cuGraphMemAllocNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEM_ALLOC_NODE_PARAMS);
+    cuGraphMemFreeNodeGetParams =
+        cuGraphMemFreeNodeGetParams(node: CUgraphNode, address: *mut CUdeviceptr);
+    cuGraphChildGraphNodeGetGraph =
+        cuGraphChildGraphNodeGetGraph(node: CUgraphNode, graph: *mut CUgraph);
+    cuGraphCreate = cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
+    cuGraphAddKernelNode = cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        after: *const CUgraphNode,
+        count: usize,
+        params: *const CUDA_KERNEL_NODE_PARAMS,
+    );
+    cuGraphAddChildGraphNode = cuGraphAddChildGraphNode(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        after: *const CUgraphNode,
+        count: usize,
+        child: CUgraph,
+    );
     cuUserObjectCreate = cuUserObjectCreate(
         object: *mut CUuserObject,
         value: *mut c_void,

@@ -8,6 +8,7 @@
 //! | `backend` | the trait itself, call by call |
 //! | `capture` | the state of a capture |
 //! | `graph`, `node`, `params` | what a graph is, read back from the driver |
+//! | `launch` | attributes of kernel nodes, and a node as a graph of its own |
 //! | `module` | loading code |
 //! | `retain` | values that live as long as a graph |
 //! | `adopt` | contexts, streams and memory of cudarc |
@@ -26,7 +27,9 @@ mod capture;
 mod context;
 mod graph;
 mod handle;
+mod launch;
 mod library;
+mod mapping;
 mod module;
 mod node;
 mod open;

@@ -37,8 +37,10 @@ pub(super) unsafe fn read(library: &Library, node: sys::CUgraphNode) -> DriverRe
         7 => NodeKind::EventRecord,
         8 => NodeKind::SemaphoreSignal,
         9 => NodeKind::SemaphoreWait,
-        10 => NodeKind::MemAlloc(AllocNode::default()),
-        11 => NodeKind::MemFree(FreeNode::default()),
+        // SAFETY: as above.
+        10 => NodeKind::MemAlloc(unsafe { alloc(library, node) }?),
+        // SAFETY: as above.
+        11 => NodeKind::MemFree(unsafe { free(library, node) }?),
         12 => NodeKind::BatchMemOp,
         13 => NodeKind::Conditional,
         other => NodeKind::Unknown(other),
@@ -147,6 +149,28 @@ pub(super) unsafe fn function_params(
 ) -> DriverResult<Vec<ParamSlot>> {
     // SAFETY: by the caller.
     unsafe { Code::Function(function).params(library) }
+}
+
+unsafe fn alloc(library: &Library, node: sys::CUgraphNode) -> DriverResult<AllocNode> {
+    let mut found = MaybeUninit::<sys::CUDA_MEM_ALLOC_NODE_PARAMS>::zeroed();
+    // SAFETY: a live allocation node; the struct is the one of this call. Its
+    // pool's properties hold enums that a newer driver may extend, so it is
+    // never made a value: the two numbers are read in place.
+    unsafe {
+        library.cuGraphMemAllocNodeGetParams(node, found.as_mut_ptr())?;
+        let found = found.as_ptr();
+        Ok(AllocNode {
+            at: (&raw const (*found).dptr).read(),
+            bytes: (&raw const (*found).bytesize).read() as u64,
+        })
+    }
+}
+
+unsafe fn free(library: &Library, node: sys::CUgraphNode) -> DriverResult<FreeNode> {
+    let mut at = 0;
+    // SAFETY: a live free node; the pointer is to a local.
+    unsafe { library.cuGraphMemFreeNodeGetParams(node, &raw mut at) }?;
+    Ok(FreeNode { at })
 }
 
 unsafe fn copy(library: &Library, node: sys::CUgraphNode) -> DriverResult<CopyNode> {

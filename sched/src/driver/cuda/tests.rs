@@ -14,8 +14,8 @@ use super::fake::{self, FOREIGN, PRIMARY};
 use super::library::Library;
 use super::{AdoptError, CudaDriver, OpenError, device, open};
 use crate::driver::{
-    CaptureMode, CaptureStatus, Driver, ErrorClass, GraphHandle, ModuleImage, NodeHandle,
-    StreamHandle,
+    CaptureMode, CaptureStatus, Driver, ErrorClass, GraphHandle, KernelAttributes, ModuleImage,
+    NodeHandle, Pointed, StreamHandle,
 };
 
 // --- finding the driver -----------------------------------------------------
@@ -306,8 +306,14 @@ fn node_types_follow_the_numbers_of_the_driver() {
         (7, NodeKind::EventRecord),
         (8, NodeKind::SemaphoreSignal),
         (9, NodeKind::SemaphoreWait),
-        (10, NodeKind::MemAlloc(AllocNode::default())),
-        (11, NodeKind::MemFree(FreeNode::default())),
+        (
+            10,
+            NodeKind::MemAlloc(AllocNode {
+                at: 0x7000,
+                bytes: 0x200,
+            }),
+        ),
+        (11, NodeKind::MemFree(FreeNode { at: 0x7000 })),
         (12, NodeKind::BatchMemOp),
         (13, NodeKind::Conditional),
         (16, NodeKind::Unknown(16)),
@@ -374,4 +380,55 @@ fn code_of_the_simulated_device_and_no_code_are_refused_before_the_driver() {
         refused(ModuleImage::Cuda(Vec::new())),
         ErrorClass::InvalidImage
     );
+}
+
+#[test]
+fn an_address_is_of_the_device_of_the_host_or_of_nothing() {
+    let device = fake::device();
+    let pointed = |start, device| {
+        Some(Pointed {
+            range: ByteRange::new(start, start + 0x200),
+            device,
+        })
+    };
+    assert_eq!(
+        device.pointer(0x7010).expect("asked"),
+        pointed(0x7000, true)
+    );
+    assert_eq!(
+        device.pointer(0x9010).expect("asked"),
+        pointed(0x9000, false)
+    );
+    assert_eq!(device.pointer(0x1).expect("asked"), None);
+}
+
+#[test]
+fn the_attributes_of_a_kernel_node_are_read_each_by_its_number() {
+    let device = fake::device();
+    // SAFETY: the fake driver looks at no node.
+    let found = unsafe { device.graph_attributes(NodeHandle(0x30)) };
+    let attributes = KernelAttributes {
+        cooperative: true,
+        cluster: [2, 1, 1],
+        priority: -3,
+        device_updatable: true,
+    };
+    assert_eq!(found, Ok(attributes));
+    // 1 is an invalid value, which an older driver says of a new attribute.
+    fake::with(|state| state.failures = vec![("cuGraphKernelNodeGetAttribute", 1)]);
+    // SAFETY: as above.
+    assert!(unsafe { device.graph_attributes(NodeHandle(0x30)) }.is_err());
+}
+
+#[test]
+fn a_node_alone_has_its_attributes_and_leaves_no_graph_when_that_fails() {
+    let device = fake::device();
+    // SAFETY: the fake driver looks at no node.
+    let alone = || unsafe { device.graph_alone(NodeHandle(0x30)) };
+    assert_eq!(alone(), Ok(GraphHandle(0x90)));
+    assert_eq!(fake::calls("cuGraphKernelNodeCopyAttributes"), 1);
+    assert_eq!(fake::calls("cuGraphDestroy"), 0);
+    fake::with(|state| state.failures = vec![("cuGraphKernelNodeCopyAttributes", 1)]);
+    assert!(alone().is_err());
+    assert_eq!(fake::calls("cuGraphDestroy"), 1);
 }

@@ -26,6 +26,10 @@ use reserve::Pieces;
 /// What CUDA aligns allocations to.
 const ALIGN: u64 = 256;
 
+/// What the host aligns a block to: enough for every element type, and no more
+/// than an allocator gives untouched zeroed pages for.
+const HOST_ALIGN: usize = 16;
+
 /// The first device address: above the 47 bits of a host address.
 const BASE: u64 = 1 << 48;
 
@@ -309,7 +313,7 @@ impl Block {
 
     fn zeroed(bytes: u64) -> Option<Self> {
         let size = usize::try_from(bytes).ok().filter(|&size| size > 0)?;
-        let layout = Layout::from_size_align(size, ALIGN as usize).ok()?;
+        let layout = Layout::from_size_align(size, HOST_ALIGN).ok()?;
         // SAFETY: the size is not zero. Zeroed pages cost nothing until used.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Self {

@@ -60,10 +60,8 @@ impl Memory {
     pub(in super::super) fn reserve(&mut self, bytes: u64) -> Option<u64> {
         let address = self.next.checked_next_multiple_of(UNIT)?;
         let next = address.checked_add(bytes)?.checked_add(ALIGN)?;
-        let block = Block {
-            pieces: Some(Pieces::default()),
-            ..Block::zeroed(bytes)?
-        };
+        let mut block = Block::zeroed(bytes)?;
+        block.pieces = Some(Pieces::default());
         self.device.insert(address, block);
         self.next = next;
         Some(address)
