@@ -15,4 +15,5 @@ mod misuse;
 mod overlap;
 mod planned;
 mod readme;
+mod truth;
 mod ui;
