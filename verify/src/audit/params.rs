@@ -133,8 +133,9 @@ mod tests {
         for (symbol, shapes) in [
             ("_Z3addPfPKfi", &[Pointer, ConstPointer, Other][..]),
             ("_Z4nonev", &[]),
-            // __restrict__ on both, and a pointer to a pointer.
-            ("_Z3rowPrKfPrfPS1_", &[ConstPointer, Pointer, Other]),
+            // `__restrict__` of a parameter itself is not in its symbol; a
+            // pointer to a pointer; one back reference.
+            ("_Z3rowPKfPfPS1_", &[ConstPointer, Pointer, Other]),
             // A template whose argument list holds parentheses and commas.
             (
                 "_Z6kernelILi4E3FooIPKfPfEEvT0_S2_PKi",
