@@ -45,9 +45,12 @@ pub(crate) fn layers(layers: u32, broken: &[u32]) -> Trace {
                 before: NodeId::at(trace.nodes.len()),
             };
             let range = ByteRange::new(start, start + 0x8_0000);
-            let mut buffer = Buffer::scratch(format!("{name} {layer}"), range, stream, alloc);
-            buffer.carried = true;
-            trace.add_buffer(buffer)
+            trace.add_buffer(Buffer::scratch(
+                format!("{name} {layer}"),
+                range,
+                stream,
+                alloc,
+            ))
         };
         let hidden = scratch(&mut trace, "hidden", main, 0, &tail);
         let norm = add(&mut trace, "rms_norm", main, scope[0], &tail);

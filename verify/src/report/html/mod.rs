@@ -110,7 +110,8 @@ fn escape(text: &str) -> String {
 }
 
 /// JSON that stays JSON inside of a script element. Characters of markup stand
-/// only inside of strings there, where an escape means the same.
+/// only inside of strings there, where an escape means the same. What turns the
+/// direction of text is replaced: a name must not rearrange its neighbours.
 fn inert(json: &str) -> String {
     let mut inert = String::with_capacity(json.len());
     for c in json.chars() {
@@ -118,6 +119,7 @@ fn inert(json: &str) -> String {
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
                 inert.push_str(&format!("\\u{:04x}", u32::from(c)));
             }
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => inert.push('\u{fffd}'),
             _ => inert.push(c),
         }
     }
@@ -171,5 +173,6 @@ mod tests {
         let inert = inert(&json);
         assert!(!inert.contains(['<', '>', '&', '\u{2028}']), "{inert}");
         assert_eq!(serde_json::from_str::<String>(&inert).unwrap(), hostile);
+        assert_eq!(super::inert("a\u{202e}b"), "a\u{fffd}b");
     }
 }

@@ -80,7 +80,9 @@ function showHazards() {
     if (more) more.remove();
     if (chosen) items[at].append(hazardMore(hazard));
   });
-  if (view.hazard !== null) items[view.hazard].scrollIntoView({ block: "nearest" });
+  // Below the panes the list has no scrolling of its own, and the panes stay in view.
+  const side = document.querySelector("aside");
+  if (view.hazard !== null && side.scrollHeight > side.clientHeight) items[view.hazard].scrollIntoView({ block: "nearest" });
 }
 function showSelected() {
   const section = byId("selected");
