@@ -30,7 +30,7 @@ use crate::capture::inside;
 use crate::driver::sim::SimDriver;
 use crate::driver::{DeviceInfo, DriverError, DynDriver, ModuleImage};
 use crate::error::{During, Error, Name, Result};
-use crate::graph::GroupInner;
+use crate::graph::{GroupInner, ranks};
 use crate::kernel::Element;
 use crate::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 
@@ -82,7 +82,7 @@ impl Device {
             inner: Arc::new(DeviceInner {
                 reclaim: Reclaim::new(driver),
                 registry: Registry::new(),
-                groups: Mutex::new(Vec::new()),
+                groups: Mutex::ranked(ranks::GROUPS, Vec::new()),
                 streams: Mutex::new(Vec::new()),
                 spare: Mutex::new(Spare::default()),
                 numbers: AtomicU64::new(1),

@@ -9,6 +9,7 @@ use streamweir_alloc::{Arena, ArenaConfig};
 use super::footprint::Footprint;
 use super::handover::Turn;
 use super::launch::Launch;
+use super::ranks;
 use crate::device::{Device, DeviceInner};
 use crate::error::{During, Error, Name, Result};
 
@@ -88,7 +89,7 @@ impl GroupInner {
             turn: Arc::new(Turn::new(device.next_number())),
             arena: device.arena(name, config),
             name: name.into(),
-            members: Mutex::new(Vec::new()),
+            members: Mutex::ranked(ranks::MEMBERS, Vec::new()),
         })
     }
 

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use streamweir_alloc::sync::Mutex;
 
+use super::ranks;
+
 /// The turn of one replay group; `L` tells one launch from another.
 #[derive(Debug)]
 pub struct Turn<L> {
@@ -23,7 +25,7 @@ impl<L: Clone> Turn<L> {
     pub fn new(rank: u64) -> Self {
         Self {
             rank,
-            last: Mutex::new(None),
+            last: Mutex::ranked(ranks::TURN.of(rank), None),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use streamweir_alloc::sync::Mutex;
 
+use super::ranks;
 use crate::driver::{DriverResult, EventScope};
 use crate::owned::{Fence, OwnedEvent, OwnedStream, Shared};
 
@@ -33,7 +34,7 @@ impl Launch {
         Arc::new(Self {
             stream: stream.clone(),
             graph,
-            event: Mutex::new(None),
+            event: Mutex::ranked(ranks::EVENT, None),
         })
     }
 

@@ -6,6 +6,7 @@ mod handover;
 mod keep;
 mod lanes;
 mod launch;
+pub(crate) mod ranks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,7 +77,7 @@ impl Graph {
             device,
             parts: Some(parts),
             turns,
-            last: Mutex::new(None),
+            last: Mutex::ranked(ranks::LATEST, None),
             footprint,
             lanes,
             trace,
