@@ -285,6 +285,49 @@ pub enum Error {
         stream: String,
     },
 
+    /// An edge of a graph between nodes of which one is not listed.
+    #[error(
+        "graph \"{capture}\" has an edge at {node}, which the driver does not list among its nodes; the graph was changed while it was read, or the driver is broken"
+    )]
+    UnlistedNode {
+        /// The graph.
+        capture: String,
+        /// The driver's handle of the node.
+        node: String,
+    },
+
+    /// Child graphs inside child graphs, without end.
+    #[error(
+        "child graphs are nested more than {levels} deep; audit the inner graphs by themselves"
+    )]
+    TooDeep {
+        /// How many levels are looked into.
+        levels: usize,
+    },
+
+    /// A parameter that the code takes as a pointer to constants is declared as
+    /// written.
+    #[error(
+        "parameter `{param}` of kernel `{kernel}` is declared as {declared}, but the kernel's name says that it is a pointer to const; declare it `In`"
+    )]
+    ConstParam {
+        /// The kernel.
+        kernel: String,
+        /// The parameter.
+        param: String,
+        /// How it is declared.
+        declared: streamweir_trace::AccessMode,
+    },
+
+    /// The writes of a graph could not be looked for.
+    #[error("the writes of graph \"{capture}\" were not inferred: {why}")]
+    Infer {
+        /// The graph.
+        capture: String,
+        /// Why, and what to do.
+        why: String,
+    },
+
     /// The driver recorded something else than one node for one launch.
     #[error(
         "{what} left {found} nodes at the end of stream \"{stream}\" where one was expected; something else captures into this stream"

@@ -12,18 +12,22 @@
 //! | `device` | devices, streams, persistent buffers, loaded code |
 //! | [`kernel`](mod@kernel) | signatures with access modes |
 //! | `capture` | captures: recording, pools, emission, read-back, verification |
+//! | [`audit`] | live graphs of any origin as traces |
+//! | [`infer`] | which bytes kernels write, found by running them |
 //! | `graph` | verified graphs, replay groups, taking turns |
 
 // `kernel!` names items by `$crate`, and its tests and examples inside this
 // crate by the crate's own name.
 extern crate self as streamweir_sched;
 
+pub mod audit;
 mod capture;
 mod device;
 pub mod doctor;
 pub mod driver;
 mod error;
 mod graph;
+pub mod infer;
 pub mod kernel;
 mod owned;
 

@@ -1,6 +1,6 @@
 //! From a recording to a trace, and from the driver's graph to another.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
@@ -229,6 +229,7 @@ impl<'a> Builder<'a> {
         }
         self.add_edges(&mut trace);
         self.add_buffers(&mut trace, blocks);
+        trace.assumptions.extend(self.doubts());
         for access in &self.recording.accesses {
             let buffer = self.buffer_id(access.buffer);
             for node in self.nodes_of(access.command as usize) {
@@ -354,6 +355,16 @@ impl<'a> Builder<'a> {
                 });
             }
         }
+    }
+
+    /// What the names of the launched kernels leave open, each once.
+    fn doubts(&self) -> BTreeSet<String> {
+        let kernels = self.recording.commands.iter();
+        let doubts = kernels.filter_map(|command| match &command.what {
+            What::Kernel { info, .. } => Some(&info.doubts),
+            _ => None,
+        });
+        doubts.flatten().cloned().collect()
     }
 
     fn add_buffers(&self, trace: &mut Trace, blocks: &[BlockRecord]) {

@@ -4,10 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use streamweir_verify::audit::{ParamShape, const_params};
+
 use super::{Device, DeviceInner};
 use crate::driver::{ModuleImage, ParamSlot};
 use crate::error::{During, Error, Result};
-use crate::kernel::{Kernel, Signature};
+use crate::kernel::{Kernel, Role, Signature};
 use crate::owned::{FunctionRef, OwnedModule};
 
 /// Loaded code.
@@ -44,11 +46,13 @@ impl Module {
             .during(|| format!("reading the parameters of `{}`", K::SYMBOL))?;
         let slots = signature.slots();
         check(&signature, &slots, &actual)?;
+        let doubts = shown_by_name(&signature)?;
         Ok(LoadedKernel {
             info: Arc::new(KernelInfo {
                 function,
                 signature,
                 slots,
+                doubts,
             }),
             kernel: PhantomData,
         })
@@ -71,12 +75,21 @@ pub(crate) struct KernelInfo {
     pub(crate) function: FunctionRef,
     pub(crate) signature: Signature,
     pub(crate) slots: Vec<ParamSlot>,
+    /// What the kernel's name leaves open of its declaration.
+    pub(crate) doubts: Vec<String>,
 }
 
 impl<K: Kernel> LoadedKernel<K> {
     /// The declaration.
     pub fn signature(&self) -> Signature {
         self.info.signature
+    }
+
+    /// What the kernel's mangled name leaves open of the declaration: parameters
+    /// declared `In` that the code takes as a pointer to what is not const. Each
+    /// is an assumption of every verdict about a launch of the kernel.
+    pub fn doubts(&self) -> &[String] {
+        &self.info.doubts
     }
 
     /// Allows launches with up to `bytes` bytes of dynamic shared memory per
@@ -130,4 +143,67 @@ fn check(signature: &Signature, declared: &[ParamSlot], actual: &[ParamSlot]) ->
         }
     }
     Ok(())
+}
+
+/// Holds the access modes against the types in a mangled name.
+///
+/// A kernel cannot write through a pointer to const, so declaring such a
+/// parameter as written is a mistake. One that could write and is declared to
+/// read alone may be just that; it is taken at its word, and this is said.
+fn shown_by_name(signature: &Signature) -> Result<Vec<String>> {
+    let Some(shapes) = const_params(signature.symbol) else {
+        return Ok(Vec::new());
+    };
+    let mut doubts = Vec::new();
+    for (param, shape) in signature.params.iter().zip(shapes) {
+        match (param.role, shape) {
+            (Role::Buffer { mode, .. }, ParamShape::ConstPointer) if mode.writes() => {
+                return Err(Error::ConstParam {
+                    kernel: signature.symbol.to_owned(),
+                    param: param.name.to_owned(),
+                    declared: mode,
+                });
+            }
+            (Role::Buffer { mode, .. }, ParamShape::Pointer) if !mode.writes() => {
+                doubts.push(format!(
+                    "kernel `{}` only reads parameter `{}`, which its name shows as a pointer to what is not const",
+                    signature.symbol, param.name
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(doubts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{In, Out, ParamDecl};
+
+    const IN: ParamDecl = ParamDecl::of::<In<f32>>("from");
+    const OUT: ParamDecl = ParamDecl::of::<Out<f32>>("to");
+
+    #[test]
+    fn a_pointer_to_const_is_not_written() {
+        // void scale(const float*, float*)
+        let symbol = "_Z5scalePKfPf";
+        let right = shown_by_name(&Signature::new(symbol, &[IN, OUT]));
+        assert!(right.is_ok_and(|doubts| doubts.is_empty()));
+        let error = shown_by_name(&Signature::new(symbol, &[OUT, OUT])).expect_err("const");
+        assert!(
+            matches!(&error, Error::ConstParam { param, .. } if param == "to"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("pointer to const"), "{error}");
+    }
+
+    #[test]
+    fn a_pointer_to_what_is_not_const_may_be_read_and_this_is_said() {
+        let found = shown_by_name(&Signature::new("_Z5scalePfS_", &[IN, OUT])).expect("allowed");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("`from`"), "{found:?}");
+        let plain = shown_by_name(&Signature::new("scale", &[OUT, IN])).expect("not mangled");
+        assert_eq!(plain, [""; 0]);
+    }
 }

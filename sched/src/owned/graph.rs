@@ -5,7 +5,9 @@ use std::any::Any;
 use streamweir_trace::NodeKind;
 
 use super::{Garbage, Relaxed, Shared};
-use crate::driver::{DriverResult, ExecHandle, GraphEdge, GraphHandle, NodeHandle};
+use crate::driver::{
+    DriverResult, ExecHandle, GraphEdge, GraphHandle, KernelAttributes, NodeHandle,
+};
 
 /// A graph that capture has made, ours to destroy.
 pub(crate) struct OwnedGraph {
@@ -23,6 +25,17 @@ impl OwnedGraph {
             reclaim: reclaim.clone(),
             handle,
         }
+    }
+
+    /// A graph of one node that launches what a kernel node of some graph does.
+    ///
+    /// # Safety
+    /// The node is one of a live graph.
+    pub(crate) unsafe fn alone(reclaim: &Shared, node: NodeHandle) -> DriverResult<Self> {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { reclaim.driver().graph_alone(node) }?;
+        // SAFETY: the driver has just given the graph to its caller.
+        Ok(unsafe { Self::from_handle(reclaim, handle) })
     }
 
     pub(crate) fn instantiate(&self) -> DriverResult<OwnedExec> {
@@ -80,6 +93,18 @@ impl<'a> GraphView<'a> {
     pub(crate) fn node(&self, node: NodeHandle) -> DriverResult<NodeKind> {
         // SAFETY: the node is of this live graph, and capture removes none.
         unsafe { self.reclaim.driver().graph_node(node) }
+    }
+
+    /// How a kernel node of this graph is launched.
+    pub(crate) fn attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes> {
+        // SAFETY: as above.
+        unsafe { self.reclaim.driver().graph_attributes(node) }
+    }
+
+    /// The graph of a child graph node of this graph. It lives as long.
+    pub(crate) fn child(&self, node: NodeHandle) -> DriverResult<GraphHandle> {
+        // SAFETY: as above.
+        unsafe { self.reclaim.driver().graph_child(node) }
     }
 
     pub(crate) fn retain(&self, keep: Box<dyn Any + Send + Sync>) -> DriverResult<()> {

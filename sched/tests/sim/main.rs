@@ -4,10 +4,12 @@
 // error, which is half of what is tested here.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
+mod audit;
 mod common;
 mod conformance;
 mod explore;
 mod fault;
 mod hostile;
+mod infer;
 mod interleaving;
 mod lying;

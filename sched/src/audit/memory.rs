@@ -1,0 +1,244 @@
+//! Which memory the operands and words of a graph's nodes mean.
+
+use std::collections::{BTreeMap, HashMap};
+
+use streamweir_alloc::Found;
+use streamweir_trace::{
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind, Trace,
+    UnknownAccess,
+};
+use streamweir_verify::audit::{Known, KnownMemory, Meaning, Memory, scan};
+
+use super::lower::Lowered;
+use super::{Audit, DeclaredAccess, KnownBuffer};
+use crate::device::Device;
+use crate::error::{During, Result};
+
+/// A copy or fill of more rows is not analysed: its gaps would be taken for
+/// bytes, or its rows for half the trace.
+const MOST_ROWS: u64 = 4096;
+
+/// Puts buffers and accesses into the trace.
+pub(super) fn resolve(
+    device: &Device,
+    known: &[KnownBuffer],
+    mut lowered: Lowered,
+) -> Result<Audit> {
+    let trace = &mut lowered.trace;
+    let mut standing = Vec::new();
+    for buffer in known {
+        standing.push(trace.add_buffer(Buffer::persistent(&*buffer.name, buffer.range)));
+    }
+    for entry in device.inner.registry.entries() {
+        if !known
+            .iter()
+            .any(|known| known.range.overlaps(&entry.range()))
+        {
+            standing.push(trace.add_buffer(Buffer::persistent(&**entry.name(), entry.range())));
+        }
+    }
+    graph_buffers(trace);
+    operands(trace, &mut lowered.touches);
+    let more = strangers(device, trace, &lowered.touches)?;
+    let memory = KnownMemory::of_trace(trace, more);
+    for &(node, DeclaredAccess { range, mode }) in &lowered.touches {
+        touch(trace, &memory, node, range, mode);
+    }
+    let mut undeclared = 0_usize;
+    for (at, node) in trace.nodes.iter_mut().enumerate() {
+        if matches!(node.kind, NodeKind::Kernel(_)) && !lowered.declared.contains(&NodeId::at(at)) {
+            node.analysed = false;
+            undeclared += 1;
+        }
+    }
+    // What a call declares is all that its nodes touch, so their words are not
+    // looked at.
+    let mut words = scan(trace, &memory);
+    words
+        .possible
+        .retain(|word| !lowered.declared.contains(&word.node));
+    words
+        .stray
+        .retain(|word| !lowered.declared.contains(&word.node));
+    trace.possible = words.possible;
+    trace.stray = words.stray;
+    if undeclared > 0 {
+        trace.assumptions.push(format!(
+            "no accesses of {undeclared} kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of"
+        ));
+    }
+    Ok(Audit {
+        trace: lowered.trace,
+        handles: lowered.handles,
+        standing,
+    })
+}
+
+/// The memory of allocation nodes. A free node belongs to the first allocation
+/// before it of the same address that has none yet.
+fn graph_buffers(trace: &mut Trace) {
+    let mut open: HashMap<u64, Vec<BufferId>> = HashMap::new();
+    for at in 0..trace.nodes.len() {
+        match trace.nodes[at].kind {
+            NodeKind::MemAlloc(alloc) if alloc.at != 0 => {
+                let Some(range) = ByteRange::from_len(alloc.at, alloc.bytes) else {
+                    continue;
+                };
+                let id = trace.add_buffer(Buffer {
+                    name: format!("memory of n{at}"),
+                    kind: BufferKind::Graph {
+                        alloc: NodeId::at(at),
+                        free: None,
+                    },
+                    range,
+                    carried: false,
+                });
+                open.entry(alloc.at).or_default().push(id);
+            }
+            NodeKind::MemFree(freed) => {
+                if let Some(ids) = open.get_mut(&freed.at).filter(|ids| !ids.is_empty()) {
+                    let id = ids.remove(0);
+                    if let BufferKind::Graph { free, .. } = &mut trace.buffers[id.index()].kind {
+                        *free = Some(NodeId::at(at));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What copies and fills touch, by address.
+fn operands(trace: &mut Trace, touches: &mut Vec<(NodeId, DeclaredAccess)>) {
+    for at in 0..trace.nodes.len() {
+        let id = NodeId::at(at);
+        let sides = match &trace.nodes[at].kind {
+            NodeKind::Memcpy(copy) => vec![
+                (
+                    copy.to,
+                    copy.bytes,
+                    copy.rows,
+                    copy.to_pitch,
+                    AccessMode::Write,
+                ),
+                (
+                    copy.from,
+                    copy.bytes,
+                    copy.rows,
+                    copy.from_pitch,
+                    AccessMode::Read,
+                ),
+            ],
+            NodeKind::Memset(fill) => {
+                vec![(
+                    fill.to,
+                    fill.bytes,
+                    fill.rows,
+                    fill.pitch,
+                    AccessMode::Write,
+                )]
+            }
+            _ => continue,
+        };
+        let mut ranges = Vec::new();
+        let known = sides.into_iter().all(|(start, bytes, rows, pitch, mode)| {
+            // An array has no address.
+            start != 0
+                && bytes != 0
+                && rows <= MOST_ROWS
+                && (0..rows).all(|row| {
+                    let first = row
+                        .checked_mul(pitch)
+                        .and_then(|skip| start.checked_add(skip));
+                    match first.and_then(|first| ByteRange::from_len(first, bytes)) {
+                        Some(range) => {
+                            ranges.push((id, DeclaredAccess { range, mode }));
+                            true
+                        }
+                        None => false,
+                    }
+                })
+        });
+        if known {
+            touches.append(&mut ranges);
+        } else {
+            trace.nodes[at].analysed = false;
+        }
+    }
+}
+
+/// What the driver and the device say of addresses that no buffer holds: memory
+/// that is there and that nobody named, and memory that is gone.
+fn strangers(
+    device: &Device,
+    trace: &Trace,
+    touches: &[(NodeId, DeclaredAccess)],
+) -> Result<Vec<Memory>> {
+    let buffers = KnownMemory::of_trace(trace, []);
+    let mut found: BTreeMap<u64, Memory> = BTreeMap::new();
+    let mut asked = std::collections::HashSet::new();
+    let words = trace.nodes.iter().enumerate().flat_map(|(at, node)| {
+        let params = match &node.kind {
+            NodeKind::Kernel(kernel) => &kernel.params[..],
+            _ => &[],
+        };
+        let words = params.iter().flat_map(|param| param.bytes.chunks_exact(8));
+        words.filter_map(move |word| {
+            Some((NodeId::at(at), u64::from_le_bytes(word.try_into().ok()?)))
+        })
+    });
+    let operands = touches
+        .iter()
+        .map(|(node, access)| (*node, access.range.start));
+    for (node, address) in words.chain(operands) {
+        if address == 0 || buffers.at(address, node).is_some() || !asked.insert(address) {
+            continue;
+        }
+        if let Found::Gone(gone) = device.inner.registry.find(address) {
+            found.entry(gone.range.start).or_insert(Memory {
+                range: gone.range,
+                name: gone.name.to_string(),
+                known: Known::Freed,
+            });
+        }
+        let pointed = device
+            .driver()
+            .pointer(address)
+            .during(|| format!("asking what is at {address:#x}"))?;
+        if let Some(pointed) = pointed.filter(|pointed| pointed.device) {
+            // It is there now, whatever it was before.
+            found.insert(
+                pointed.range.start,
+                Memory {
+                    range: pointed.range,
+                    name: String::new(),
+                    known: Known::Live,
+                },
+            );
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// One access by address: in the buffer that is there, or to unknown memory of
+/// the device. Memory of the host is nobody's buffer.
+fn touch(
+    trace: &mut Trace,
+    memory: &KnownMemory,
+    node: NodeId,
+    range: ByteRange,
+    mode: AccessMode,
+) {
+    if range.is_empty() {
+        return;
+    }
+    match memory.at(range.start, node) {
+        Some(Meaning::Buffer(buffer, _)) if trace.buffer(buffer).range.contains(&range) => {
+            let base = trace.buffer(buffer).range.start;
+            let bytes = ByteRange::new(range.start - base, range.end - base);
+            trace.add_access(Access::new(node, buffer, bytes, mode));
+        }
+        Some(_) => trace.unknown.push(UnknownAccess { node, range, mode }),
+        None => {}
+    }
+}

@@ -1,0 +1,77 @@
+//! A graph and its child graphs, as plain data.
+//!
+//! This is the one part of an audit that touches the driver's graph; all that
+//! follows works on what it returns.
+
+use streamweir_trace::{BlockSync, NodeKind};
+
+use crate::driver::{GraphEdge, GraphHandle, NodeHandle};
+use crate::error::{During, Error, Result};
+use crate::owned::{GraphView, Shared};
+
+/// How deep child graphs may be nested before an audit gives up.
+const DEEPEST: usize = 32;
+
+/// A graph as the driver has it.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) nodes: Vec<LiveNode>,
+    pub(super) edges: Vec<GraphEdge>,
+}
+
+#[derive(Debug)]
+pub(super) struct LiveNode {
+    pub(super) handle: NodeHandle,
+    pub(super) kind: NodeKind,
+    /// Whether kernels may change the node on the device.
+    pub(super) updatable: bool,
+    pub(super) child: Option<Live>,
+}
+
+/// Reads a graph.
+///
+/// # Safety
+/// The graph is live and nobody changes it meanwhile.
+pub(super) unsafe fn read(reclaim: &Shared, graph: GraphHandle) -> Result<Live> {
+    // SAFETY: the caller's promise; a child graph lives as long as its node.
+    unsafe { read_at(reclaim, graph, 0) }
+}
+
+unsafe fn read_at(reclaim: &Shared, graph: GraphHandle, depth: usize) -> Result<Live> {
+    if depth > DEEPEST {
+        return Err(Error::TooDeep { levels: DEEPEST });
+    }
+    // SAFETY: the caller's promise.
+    let view = unsafe { GraphView::of_capture(reclaim, graph) };
+    let mut live = Live {
+        nodes: Vec::new(),
+        edges: view.edges().during(|| "reading edges".into())?,
+    };
+    for handle in view.nodes().during(|| "listing nodes".into())? {
+        let what = || format!("reading node {handle:?}");
+        let mut kind = view.node(handle).during(what)?;
+        let (mut updatable, mut child) = (false, None);
+        match &mut kind {
+            NodeKind::Kernel(kernel) => {
+                let attributes = view.attributes(handle).during(what)?;
+                updatable = attributes.device_updatable;
+                if attributes.cooperative {
+                    kernel.sync = BlockSync::Cooperative;
+                }
+            }
+            NodeKind::ChildGraph => {
+                let graph = view.child(handle).during(what)?;
+                // SAFETY: the child graph belongs to a node of a live graph.
+                child = Some(unsafe { read_at(reclaim, graph, depth + 1) }?);
+            }
+            _ => {}
+        }
+        live.nodes.push(LiveNode {
+            handle,
+            kind,
+            updatable,
+            child,
+        });
+    }
+    Ok(live)
+}
