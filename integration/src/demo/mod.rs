@@ -26,6 +26,7 @@ mod replay;
 mod sizes;
 
 use streamweir_sched::Device;
+use streamweir_trace::Trace;
 use streamweir_verify::Report;
 
 pub use arm::{Arm, Repair};
@@ -165,6 +166,16 @@ pub fn run_arms(
         size: config.size,
         arms,
     })
+}
+
+/// The trace of the layers as `arm` captures them, for whatever reads traces.
+/// Nothing is replayed, and `config.replays` does not matter.
+///
+/// # Errors
+/// As [`run`].
+pub fn trace(device: &Device, config: &Config, arm: Arm) -> Result<Trace, Error> {
+    let model = Model::new(device, config.size, config.seed)?;
+    Ok(arm.capture(device, &model)?.trace().clone())
 }
 
 fn name_of(device: &Device) -> String {

@@ -24,3 +24,4 @@ mod observable;
 mod order;
 mod play;
 mod random;
+mod recorded;

@@ -16,14 +16,14 @@ use super::play::Play;
 use super::random;
 
 #[derive(Default)]
-struct Tally {
+pub(crate) struct Tally {
     noticed: Cell<u32>,
     redundant: Cell<u32>,
 }
 
 impl Tally {
     /// Takes out each edge between two streams in turn.
-    fn take_out(&self, name: &str, safe: &Trace, replay: bool) {
+    pub(crate) fn take_out(&self, name: &str, safe: &Trace, replay: bool) {
         assert_eq!(verify(safe).unwrap().verdict, Verdict::Safe, "{name}");
         let order = Order::new(safe, None);
         for (at, edge) in safe.edges.iter().enumerate() {
@@ -53,7 +53,7 @@ impl Tally {
     }
 
     /// How many joins were missed, and how many were redundant.
-    fn counts(&self) -> (u32, u32) {
+    pub(crate) fn counts(&self) -> (u32, u32) {
         (self.noticed.get(), self.redundant.get())
     }
 }
