@@ -36,6 +36,17 @@ pub enum TraceError {
         /// The buffer's length.
         len: u64,
     },
+    /// A byte range that ends before it starts: its bounds are public, so one
+    /// made by hand may.
+    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts")]
+    InvertedRange {
+        /// What holds the range.
+        whence: String,
+        /// Its first byte.
+        start: u64,
+        /// Its end.
+        end: u64,
+    },
     /// An edge from a node to itself.
     #[error("node {0} has an edge to itself")]
     SelfEdge(NodeId),
@@ -60,8 +71,9 @@ impl Trace {
     /// Checks that the tables fit together.
     ///
     /// # Errors
-    /// The first id without an entry, the first access outside its buffer or
-    /// the first edge from a node to itself.
+    /// The first id without an entry, the first range that ends before it starts,
+    /// the first access outside its buffer or the first edge from a node to
+    /// itself.
     pub fn check(&self) -> Result<(), TraceError> {
         for (i, stream) in self.streams.iter().enumerate() {
             let whence = || format!("stream {} (\"{}\")", StreamId::at(i), stream.name);
@@ -94,8 +106,12 @@ impl Trace {
                 return Err(TraceError::SelfEdge(edge.from));
             }
         }
+        // By buffer, its length: what an access must know of it, in little space.
+        let mut lengths = Vec::with_capacity(self.buffers.len());
         for (i, buffer) in self.buffers.iter().enumerate() {
             let whence = || format!("buffer {} (\"{}\")", BufferId::at(i), buffer.name);
+            upright(buffer.range, whence)?;
+            lengths.push(buffer.range.len());
             if let Some(stream) = buffer.stream() {
                 self.has_stream(stream, whence)?;
             }
@@ -124,19 +140,21 @@ impl Trace {
         }
         for (i, access) in self.accesses.iter().enumerate() {
             let whence = || format!("access {i}");
-            self.has_bytes(access.node, access.buffer, access.bytes, whence)?;
+            self.has_bytes(access.node, access.buffer, access.bytes, &lengths, whence)?;
         }
         for (i, access) in self.possible.iter().enumerate() {
             let whence = || format!("possible access {i}");
-            self.has_bytes(access.node, access.buffer, access.bytes, whence)?;
+            self.has_bytes(access.node, access.buffer, access.bytes, &lengths, whence)?;
         }
         for (i, reserved) in self.reserved.iter().enumerate() {
+            upright(reserved.range, || format!("reserved range {i}"))?;
             if let Some(stream) = reserved.stream {
                 self.has_stream(stream, || format!("reserved range {i}"))?;
             }
         }
         for (i, access) in self.unknown.iter().enumerate() {
             self.has_node(access.node, || format!("unknown access {i}"))?;
+            upright(access.range, || format!("unknown access {i}"))?;
         }
         for (i, word) in self.stray.iter().enumerate() {
             self.has_node(word.node, || format!("stray word {i}"))?;
@@ -153,25 +171,28 @@ impl Trace {
         Ok(())
     }
 
+    #[inline]
     fn has_bytes(
         &self,
         node: NodeId,
         buffer: BufferId,
         bytes: ByteRange,
+        lengths: &[u64],
         whence: impl Fn() -> String,
     ) -> Result<(), TraceError> {
         self.has_node(node, &whence)?;
         self.has_buffer(buffer, &whence)?;
-        let buffer = self.buffer(buffer);
-        if bytes.end > buffer.range.len() {
-            return Err(TraceError::OutsideBuffer {
-                node,
-                buffer: buffer.name.clone(),
-                bytes,
-                len: buffer.range.len(),
-            });
+        upright(bytes, &whence)?;
+        let len = lengths[buffer.index()];
+        if bytes.end <= len {
+            return Ok(());
         }
-        Ok(())
+        Err(TraceError::OutsideBuffer {
+            node,
+            buffer: self.buffer(buffer).name.clone(),
+            bytes,
+            len,
+        })
     }
 
     fn has_node(&self, id: NodeId, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
@@ -191,6 +212,19 @@ impl Trace {
     }
 }
 
+#[inline]
+fn upright(range: ByteRange, whence: impl FnOnce() -> String) -> Result<(), TraceError> {
+    if range.start <= range.end {
+        return Ok(());
+    }
+    Err(TraceError::InvertedRange {
+        whence: whence(),
+        start: range.start,
+        end: range.end,
+    })
+}
+
+#[inline]
 fn within(
     id: impl ToString,
     index: usize,

@@ -56,6 +56,42 @@ pub(crate) struct Life {
     pub(crate) carried: bool,
     /// Whether a read of it needs a write before it (R13).
     pub(crate) needs_write: bool,
+    pub(crate) owner: Owner,
+}
+
+/// When the memory of a buffer is there for its nodes (R4), as far as it can be
+/// said in a few words.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner {
+    /// For all nodes.
+    Always,
+    /// For those that come after `taken` and were recorded before `freed`.
+    Between { taken: NodeId, freed: u32 },
+    /// Harder to say: the buffer itself must be asked.
+    Ask,
+}
+
+impl Owner {
+    fn of(kind: &BufferKind) -> Self {
+        match kind {
+            BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } => match alloc.frontier[..] {
+                [taken] => Self::Between {
+                    taken,
+                    freed: freed_before.map_or(u32::MAX, |freed| freed.0),
+                },
+                _ => Self::Ask,
+            },
+            BufferKind::Graph { alloc, .. } => Self::Between {
+                taken: *alloc,
+                freed: u32::MAX,
+            },
+            BufferKind::Workspace { .. } | BufferKind::Persistent => Self::Always,
+        }
+    }
 }
 
 impl Life {
@@ -89,6 +125,7 @@ impl<'a> Accesses<'a> {
                 written: false,
                 carried: buffer.carried,
                 needs_write: !buffer.carried && matches!(buffer.kind, BufferKind::Scratch { .. }),
+                owner: Owner::of(&buffer.kind),
             })
             .collect();
         let mut sorted = true;

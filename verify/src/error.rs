@@ -1,7 +1,7 @@
 //! Why no verdict could be given.
 
 use streamweir_trace::session::SessionError;
-use streamweir_trace::{ByteRange, NodeId, Trace, TraceError};
+use streamweir_trace::{NodeId, TraceError};
 use thiserror::Error;
 
 /// Why no verdict could be given. Not a hazard: a hazard is a verdict.
@@ -14,18 +14,6 @@ pub enum VerifyError {
     /// The tables of the session do not fit together.
     #[error("the session cannot be verified: {0}")]
     Session(#[from] SessionError),
-    /// A byte range ends before it starts.
-    #[error(
-        "the trace cannot be verified: {whence} has the byte range {start:#x}..{end:#x}, which ends before it starts"
-    )]
-    InvertedRange {
-        /// What holds the range.
-        whence: String,
-        /// Its first byte.
-        start: u64,
-        /// Its end.
-        end: u64,
-    },
     /// The edges form a cycle, so the graph has no order to verify.
     #[error("the edges form a cycle: {}. A captured graph has none: record the edges again", chain(.nodes))]
     Cycle {
@@ -64,29 +52,4 @@ fn chain(nodes: &[(NodeId, String)]) -> String {
         text.push_str(&format!("{node} `{name}`"));
     }
     text
-}
-
-/// Checks the form of a trace. `ByteRange` has public bounds, so a range made
-/// by hand may be upside down, and no arithmetic on it can be trusted.
-pub(crate) fn check_form(trace: &Trace) -> Result<(), VerifyError> {
-    let upright = |range: ByteRange, whence: &dyn Fn() -> String| {
-        if range.start <= range.end {
-            return Ok(());
-        }
-        Err(VerifyError::InvertedRange {
-            whence: whence(),
-            start: range.start,
-            end: range.end,
-        })
-    };
-    for buffer in &trace.buffers {
-        upright(buffer.range, &|| format!("buffer \"{}\"", buffer.name))?;
-    }
-    for (at, access) in trace.accesses.iter().enumerate() {
-        upright(access.bytes, &|| format!("access {at}"))?;
-    }
-    for (at, access) in trace.unknown.iter().enumerate() {
-        upright(access.range, &|| format!("unknown access {at}"))?;
-    }
-    Ok(trace.check()?)
 }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 
 use streamweir_trace::{BufferId, BufferKind, ByteRange, NodeId, NodeKind, Trace};
 
+use crate::facts::Facts;
 use crate::graph::Graph;
 
 /// Memory that an allocation node makes and nothing frees.
@@ -47,10 +48,12 @@ pub(crate) struct GraphMemory {
 }
 
 impl GraphMemory {
-    pub(crate) fn new(trace: &Trace, graph: &Graph) -> Self {
+    pub(crate) fn new(trace: &Trace, graph: &Graph, facts: &Facts) -> Self {
         let mut allocs: Vec<(NodeId, ByteRange)> = Vec::new();
         let mut frees: Vec<(NodeId, u64)> = Vec::new();
-        for &node in graph.order() {
+        let mut nodes = facts.memory.clone();
+        nodes.sort_unstable_by_key(|&node| graph.position(node));
+        for node in nodes {
             match &trace.node(node).kind {
                 NodeKind::MemAlloc(alloc) => {
                     let bytes = ByteRange::from_len(alloc.at, alloc.bytes).unwrap_or_default();

@@ -54,6 +54,7 @@ pub mod session;
 
 mod accesses;
 mod error;
+mod facts;
 mod findings;
 mod fix;
 mod graph;

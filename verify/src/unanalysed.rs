@@ -12,13 +12,26 @@
 
 use std::collections::HashSet;
 
-use streamweir_trace::{AllocNode, BufferKind, FreeNode, NodeId, NodeKind, Trace};
+use streamweir_trace::{AllocNode, BufferKind, FreeNode, Node, NodeId, NodeKind, Trace};
 
 /// How many nodes of a kind a line names.
 const NAMED: usize = 4;
 
-/// The nodes whose effect on memory is not known.
-pub(crate) fn nodes(trace: &Trace) -> Vec<NodeId> {
+/// Whether the effect of a node on memory may be unknown, from the node alone.
+pub(crate) fn may_be(node: &Node) -> bool {
+    let nameless = matches!(
+        node.kind,
+        NodeKind::MemAlloc(AllocNode { at: 0, .. }) | NodeKind::MemFree(FreeNode { at: 0 })
+    );
+    !node.analysed || nameless || why(&node.kind).is_some()
+}
+
+/// The nodes whose effect on memory is not known, among the `opaque` ones, which
+/// [`may_be`].
+pub(crate) fn nodes(trace: &Trace, opaque: &[NodeId]) -> Vec<NodeId> {
+    if opaque.is_empty() {
+        return Vec::new();
+    }
     let mut declared = vec![false; trace.nodes.len()];
     for access in &trace.accesses {
         declared[access.node.index()] = true;
@@ -29,20 +42,14 @@ pub(crate) fn nodes(trace: &Trace) -> Vec<NodeId> {
             named.extend(free.into_iter().chain([alloc]));
         }
     }
-    let unknown = |at: usize| {
-        let node = &trace.nodes[at];
-        let operands = match &node.kind {
-            NodeKind::MemAlloc(AllocNode { at: 0, .. }) | NodeKind::MemFree(FreeNode { at: 0 }) => {
-                named.contains(&NodeId::at(at))
-            }
-            _ => true,
-        };
-        !node.analysed || ((why(&node.kind).is_some() || !operands) && !declared[at])
+    let unknown = |id: &NodeId| {
+        let node = trace.node(*id);
+        let explained = declared[id.index()]
+            || matches!(node.kind, NodeKind::MemAlloc(_) | NodeKind::MemFree(_))
+                && named.contains(id);
+        !node.analysed || !explained
     };
-    (0..trace.nodes.len())
-        .filter(|&at| unknown(at))
-        .map(NodeId::at)
-        .collect()
+    opaque.iter().copied().filter(unknown).collect()
 }
 
 /// Why nodes of this kind cannot be looked into, and what that leaves open.

@@ -23,7 +23,6 @@ use streamweir_trace::{Edge, EdgeKind, NodeId, Trace};
 
 pub use difference::{Difference, Mismatch};
 
-use crate::error::check_form;
 use crate::findings::{Cause, Finding};
 use crate::graph::Graph;
 use crate::rules::{self, Context, Rule};
@@ -113,8 +112,8 @@ fn merge(
     read_back: &Trace,
     matching: &[Option<NodeId>],
 ) -> Result<Merged, VerifyError> {
-    check_form(declared)?;
-    check_form(read_back)?;
+    declared.check()?;
+    read_back.check()?;
     if matching.len() != read_back.nodes.len() {
         return Err(VerifyError::Matching {
             found: format!("{} nodes", matching.len()),

@@ -20,7 +20,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         Some(false) => Verdict::Possible,
         Some(true) => Verdict::Hazard,
     };
-    let unanalysed = unanalysed::nodes(trace);
+    let unanalysed = unanalysed::nodes(trace, &context.facts.opaque);
     let mut report = Report {
         capture: trace.name.clone(),
         verdict,

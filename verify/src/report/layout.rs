@@ -15,7 +15,6 @@
 use streamweir_trace::{NodeId, Trace};
 
 use crate::VerifyError;
-use crate::error::check_form;
 use crate::graph::Graph;
 
 /// Lanes and columns of one trace.
@@ -50,7 +49,7 @@ impl Layout {
     /// When the tables of the trace do not fit together or its edges form a
     /// cycle.
     pub(super) fn new(trace: &Trace) -> Result<Self, VerifyError> {
-        check_form(trace)?;
+        trace.check()?;
         let nodes = trace.nodes.len();
         let graph = Graph::new(nodes, &trace.edges).map_err(|cycle| VerifyError::Cycle {
             nodes: cycle

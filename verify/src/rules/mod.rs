@@ -31,7 +31,7 @@ use streamweir_trace::Trace;
 
 use crate::VerifyError;
 use crate::accesses::{Accesses, Touch};
-use crate::error::check_form;
+use crate::facts::Facts;
 use crate::findings::Findings;
 use crate::graph::Graph;
 use crate::graph_memory::GraphMemory;
@@ -118,6 +118,7 @@ impl fmt::Display for Rule {
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) trace: &'a Trace,
+    pub(crate) facts: Facts,
     pub(crate) graph: Graph,
     pub(crate) reach: Reach,
     pub(crate) accesses: Accesses<'a>,
@@ -126,7 +127,7 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(crate) fn new(trace: &'a Trace) -> Result<Self, VerifyError> {
-        check_form(trace)?;
+        trace.check()?;
         let graph =
             Graph::new(trace.nodes.len(), &trace.edges).map_err(|nodes| VerifyError::Cycle {
                 nodes: nodes
@@ -134,12 +135,14 @@ impl<'a> Context<'a> {
                     .map(|node| (node, trace.node(node).name.clone()))
                     .collect(),
             })?;
+        let facts = Facts::new(trace);
         let reach = Reach::new(trace, &graph)?;
         Ok(Self {
             trace,
             reach,
             accesses: Accesses::new(trace, &graph),
-            graph_memory: GraphMemory::new(trace, &graph),
+            graph_memory: GraphMemory::new(trace, &graph, &facts),
+            facts,
             graph,
         })
     }
@@ -163,10 +166,11 @@ pub(crate) fn run(context: &Context<'_>, limit: usize) -> Findings {
     let suspects = sweep::suspects(context, &findings);
     sweep::pairs(context, &suspects, &findings);
     r13_read_before_write::check(context, &suspects.unwritten, &findings);
+    r04_owner_gone::check(context, &suspects.unowned, &findings);
     drop(suspects);
     for check in [
+        r02_shared_bytes::untouched::check,
         r03_unknown_memory::check,
-        r04_owner_gone::check,
         r06_protocol::check,
         r07_not_relaunchable::check,
         r08_free_too_early::check,

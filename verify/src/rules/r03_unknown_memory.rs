@@ -8,7 +8,7 @@
 //!          drop(p);                               drop(p);   // the graph keeps it alive
 //! ```
 
-use streamweir_trace::{ByteRange, NodeId, NodeKind, StrayMemory};
+use streamweir_trace::{ByteRange, NodeKind, StrayMemory};
 
 use crate::Fix;
 use crate::findings::{Cause, Finding, Findings};
@@ -30,8 +30,8 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             ..Finding::of_node(Rule::UnknownMemory, access.node, fix)
         });
     }
-    for (at, node) in context.trace.nodes.iter().enumerate() {
-        let NodeKind::Kernel(kernel) = &node.kind else {
+    for &node in &context.facts.unknown_pointers {
+        let NodeKind::Kernel(kernel) = &context.trace.node(node).kind else {
             continue;
         };
         for (place, param) in (0_u32..).zip(&kernel.params) {
@@ -50,11 +50,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
                 tag: 1 << 31 | place,
                 cause: Cause::UnknownPointer(place),
                 bytes,
-                ..Finding::of_node(
-                    Rule::UnknownMemory,
-                    NodeId::at(at),
-                    Fix::Register { range: bytes },
-                )
+                ..Finding::of_node(Rule::UnknownMemory, node, Fix::Register { range: bytes })
             });
         }
     }

@@ -21,9 +21,11 @@ use crate::accesses::Touch;
 use crate::findings::{Cause, Finding, Findings};
 use crate::rules::{Context, Rule, stray_words};
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+/// Checks the accesses of these numbers, given in the order of the graph.
+pub(super) fn check(context: &Context<'_>, accesses: &[u32], findings: &Findings) {
     let mut node = None;
-    for touch in &mut context.accesses.all() {
+    for &id in accesses {
+        let touch = context.accesses.touch(id);
         // All findings of a hazard are about one node.
         if node.replace(touch.node) != Some(touch.node) {
             findings.close();
@@ -75,7 +77,9 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             ));
         }
     }
+    findings.close();
     stray_words::check(context, StrayMemory::Freed, findings);
+    findings.close();
 }
 
 /// `touch` does not happen after `node`, where its buffer was taken.

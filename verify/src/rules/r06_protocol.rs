@@ -40,7 +40,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     let mut last_lost: Vec<Option<NodeId>> = vec![None; trace.streams.len() + 1];
     let mut last: Vec<Option<NodeId>> = last_lost.clone();
     for &node in context.graph.order() {
-        let stream = trace.node(node).stream;
+        let stream = context.facts.stream(node);
         let slot = stream.map_or(trace.streams.len(), StreamId::index);
         last[slot] = Some(node);
         if !leads[node.index()] {

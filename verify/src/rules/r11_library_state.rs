@@ -26,7 +26,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
         else {
             continue;
         };
-        match context.trace.node(touch.node).stream {
+        match context.facts.stream(touch.node) {
             Some(stream) if stream != owner => {
                 let fix = Fix::OwnWorkspace {
                     buffer: touch.buffer,

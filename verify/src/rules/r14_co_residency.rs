@@ -21,18 +21,15 @@
 //! Nodes that may hold kernels of which nothing is known, such as child graphs
 //! and conditional bodies, make the hazard a possible one.
 
-use streamweir_trace::{BlockSync, NodeId, NodeKind, Phase};
+use streamweir_trace::{NodeId, NodeKind, Phase};
 
 use crate::Fix;
 use crate::findings::{Cause, Finding, Findings};
 use crate::rules::{Context, Rule};
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    for (at, node) in context.trace.nodes.iter().enumerate() {
-        let spins = matches!(&node.kind, NodeKind::Kernel(k) if k.sync == BlockSync::Spin);
-        if spins {
-            check_node(context, NodeId::at(at), findings);
-        }
+    for &spin in &context.facts.spinning {
+        check_node(context, spin, findings);
     }
 }
 

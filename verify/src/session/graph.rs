@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use streamweir_trace::session::{Session, Use};
 use streamweir_trace::{AccessMode, BufferId, ByteRange, GraphId, Trace};
 
-use crate::error::check_form;
+use crate::facts::Facts;
 use crate::{VerifyError, unanalysed};
 
 /// Adds an executable graph to `session`: the bytes that the nodes of `trace`
@@ -20,7 +20,7 @@ use crate::{VerifyError, unanalysed};
 /// # Errors
 /// When the tables of the trace do not fit together.
 pub fn add_graph(session: &mut Session, trace: &Trace) -> Result<GraphId, VerifyError> {
-    check_form(trace)?;
+    trace.check()?;
     let mut known: HashMap<(String, ByteRange), BufferId> = session
         .buffers
         .iter()
@@ -66,7 +66,8 @@ pub fn add_graph(session: &mut Session, trace: &Trace) -> Result<GraphId, Verify
             trace.possible.len()
         ));
     }
-    graph.not_analysed = unanalysed::lines(trace, &unanalysed::nodes(trace));
+    graph.not_analysed =
+        unanalysed::lines(trace, &unanalysed::nodes(trace, &Facts::new(trace).opaque));
     Ok(id)
 }
 

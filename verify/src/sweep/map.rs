@@ -145,18 +145,18 @@ impl Distinct {
 
 /// Remembers one value per slot, so it may call an old value new but never a new
 /// one old.
-struct Recent<T> {
+pub(crate) struct Recent<T> {
     slots: Vec<Option<T>>,
 }
 
 impl<T: Copy + PartialEq + Mix> Recent<T> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             slots: vec![None; 1 << SLOT_BITS],
         }
     }
 
-    fn is_new(&mut self, value: T) -> bool {
+    pub(crate) fn is_new(&mut self, value: T) -> bool {
         let slot = &mut self.slots[(value.mix() >> (64 - SLOT_BITS)) as usize];
         let new = *slot != Some(value);
         *slot = Some(value);
@@ -173,7 +173,7 @@ impl<T: Copy + PartialEq + Mix> Default for Recent<T> {
 const SLOT_BITS: u32 = 12;
 
 /// A word whose high bits depend on all of a value.
-trait Mix {
+pub(crate) trait Mix {
     fn mix(self) -> u64;
 }
 

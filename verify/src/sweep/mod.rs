@@ -8,7 +8,9 @@
 //! - every byte that passes from one buffer to another while the first is not
 //!   done, or that a carried buffer shares: only there can accesses that are
 //!   ordered destroy each other (R2);
-//! - every read of scratch that no write is known to precede (R13).
+//! - every read of scratch that no write is known to precede (R13);
+//! - every access that its buffer may not be there for (R4), because it looks at
+//!   each access and its clock anyway.
 //!
 //! A byte that it leaves out has no such hazard. Pass 2 ([`pairs`]) goes back
 //! over what is left and lists the pairs of nodes, exactly. A safe graph has no
@@ -38,9 +40,9 @@ mod map;
 mod pairs;
 mod tangle;
 
-use streamweir_trace::{AccessMode, BufferId, ByteRange};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId};
 
-use crate::accesses::Kind;
+use crate::accesses::{Kind, Owner};
 use crate::findings::Findings;
 use crate::rules::Context;
 
@@ -48,6 +50,7 @@ use bits::Bits;
 use history::{Class, Entry, History};
 use map::AddressMap;
 
+pub(crate) use map::Recent;
 pub(crate) use pairs::list as pairs;
 pub(crate) use tangle::Direction;
 
@@ -62,6 +65,8 @@ pub(crate) struct Suspects<'a> {
     /// The reads of scratch that no write is known to precede, in the order of
     /// the graph.
     pub(crate) unwritten: Vec<u32>,
+    /// The accesses of buffers that may not be there, in the order of the graph.
+    pub(crate) unowned: Vec<u32>,
 }
 
 /// Pass 1.
@@ -72,17 +77,26 @@ pub(crate) fn suspects<'a>(context: &Context<'a>, findings: &Findings) -> Suspec
     let mut racing = Bits::new(map.len());
     let mut tangled = Bits::new(map.len());
     let mut unwritten = Vec::new();
+    let mut unowned = Vec::new();
     let mut compared = 0_u64;
     for id in accesses.ids() {
         let (buffer, bytes) = accesses.place(id);
         let cells = map.covered(buffer.0, bytes);
-        if cells.0 == cells.1 {
+        let life = accesses.life(buffer);
+        let always = matches!(life.owner, Owner::Always);
+        if cells.0 == cells.1 && (always || bytes.is_empty()) {
             continue;
         }
         let touch = accesses.kind(id);
         let clock = context.reach.clock(touch.node, touch.phase);
+        if !always {
+            if is_owned(context, life.owner, touch.node, clock) {
+                compared += 1;
+            } else {
+                unowned.push(id);
+            }
+        }
         let entry = entry(context, &touch, buffer);
-        let life = accesses.life(buffer);
         let mut without_write = false;
         history.add(entry, touch.declared, clock, cells, |from, to, outcome| {
             compared += u64::from(outcome.compared);
@@ -107,6 +121,21 @@ pub(crate) fn suspects<'a>(context: &Context<'a>, findings: &Findings) -> Suspec
         racing,
         tangled,
         unwritten,
+        unowned,
+    }
+}
+
+/// Whether the buffer is surely there for this node.
+#[inline]
+fn is_owned(context: &Context<'_>, owner: Owner, node: NodeId, clock: &[u32]) -> bool {
+    match owner {
+        Owner::Always => true,
+        Owner::Between { taken, freed } => {
+            let (chain, index) = context.reach.place(taken);
+            let ended = clock.get(chain as usize);
+            node.0 < freed && ended.is_some_and(|&ended| index < ended)
+        }
+        Owner::Ask => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use streamweir_trace::{
     Access, ByteRange, KernelNode, NodeId, NodeKind, Param, PointerParam, ProtocolBreak,
-    UnknownAccess,
+    TraceError, UnknownAccess,
 };
 use streamweir_verify::{Fix, Rule, VerifyError, verify};
 
@@ -397,13 +397,13 @@ fn malformed_traces_are_errors() {
     inverted.buffers[0].range.end = 0;
     assert!(matches!(
         verify(&inverted),
-        Err(VerifyError::InvertedRange { .. })
+        Err(VerifyError::Malformed(TraceError::InvertedRange { .. }))
     ));
     let mut inverted = trace;
     inverted.accesses[0].bytes.start = 65;
     assert!(matches!(
         verify(&inverted),
-        Err(VerifyError::InvertedRange { .. })
+        Err(VerifyError::Malformed(TraceError::InvertedRange { .. }))
     ));
 }
 

@@ -28,9 +28,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{Buffer, BufferId, BufferKind, ByteRange, Trace};
+use streamweir_trace::{Buffer, BufferId, BufferKind, ByteRange, StreamId, Trace};
 
 use crate::rules::Context;
+use crate::sweep::Recent;
 
 /// The most buffers of a pool for which the floor is exact.
 pub(crate) const EXACT_BUFFERS: usize = 64;
@@ -125,52 +126,67 @@ pub(crate) fn growth(context: &Context<'_>) -> Vec<Growth> {
     if pools.is_empty() && !shared {
         return Vec::new();
     }
-    let spans = floor::spans(context);
-    let mut all: Vec<Growth> = pools
-        .iter()
-        .map(|(tag, buffers)| pool(context, Some(tag), buffers, &spans))
+    let mut pool_of: Vec<Option<u32>> = vec![None; trace.buffers.len()];
+    for (pool, buffers) in (0..).zip(pools.values()) {
+        for id in buffers {
+            pool_of[id.index()] = Some(pool);
+        }
+    }
+    let uses = floor::Uses::new(context, pools.len(), &pool_of);
+    let peaks = peaks(trace, pools.len(), &pool_of);
+    let row = |at: usize, tag: Option<&str>, buffers: &[BufferId]| {
+        let (floor, floor_exact) = uses.floor(context, at, buffers);
+        Growth {
+            tag: tag.map(str::to_owned),
+            streams: streams(trace, tag),
+            buffers: buffers.len() as u64,
+            peak: peaks[at],
+            reserved: reserved(trace, tag, buffers),
+            floor,
+            floor_exact,
+        }
+    };
+    let mut all: Vec<Growth> = (pools.iter().enumerate())
+        .map(|(at, (tag, buffers))| row(at, Some(tag), buffers))
         .collect();
     if all.len() > 1 || shared {
+        let at = all.len();
         let buffers: Vec<BufferId> = pools.into_values().flatten().collect();
-        all.push(pool(context, None, &buffers, &spans));
+        all.push(row(at, None, &buffers));
     }
     all
 }
 
-fn pool(
-    context: &Context<'_>,
-    tag: Option<&str>,
-    buffers: &[BufferId],
-    spans: &[Option<(u32, u32)>],
-) -> Growth {
-    let trace = context.trace;
-    let of_tag = |tag_of: &str| tag.is_none_or(|tag| tag == tag_of);
-    let held = trace.reserved.iter().filter(|held| match held.stream {
-        Some(stream) => of_tag(&trace.stream(stream).tag),
-        None => tag.is_none(),
-    });
-    let mut ranges: Vec<ByteRange> = if trace.reserved.is_empty() {
-        buffers.iter().map(|&id| trace.buffer(id).range).collect()
-    } else {
-        held.map(|held| held.range).collect()
-    };
-    let (floor, floor_exact) = floor::floor(context, buffers, spans);
-    let mut streams: Vec<String> = trace
+fn streams(trace: &Trace, tag: Option<&str>) -> Vec<String> {
+    let mut names: Vec<String> = trace
         .streams
         .iter()
-        .filter(|stream| of_tag(&stream.tag))
+        .filter(|stream| tag.is_none_or(|tag| tag == stream.tag))
         .map(|stream| stream.name.clone())
         .collect();
-    streams.dedup();
-    Growth {
-        tag: tag.map(str::to_owned),
-        streams,
-        buffers: buffers.len() as u64,
-        peak: peak(trace, buffers),
-        reserved: covered(&mut ranges),
-        floor,
-        floor_exact,
-    }
+    names.dedup();
+    names
+}
+
+/// The bytes that the pool of this tag holds, or all pools.
+fn reserved(trace: &Trace, tag: Option<&str>, buffers: &[BufferId]) -> u64 {
+    let mut ranges: Vec<ByteRange> = if trace.reserved.is_empty() {
+        // A pool hands out the same places again and again.
+        let mut recent = Recent::new();
+        let ranges = buffers.iter().map(|&id| trace.buffer(id).range);
+        ranges
+            .filter(|range| recent.is_new((range.start, range.end)))
+            .collect()
+    } else {
+        let of_pool = |stream: Option<StreamId>| match (stream, tag) {
+            (_, None) => true,
+            (Some(stream), Some(tag)) => trace.stream(stream).tag == tag,
+            (None, Some(_)) => false,
+        };
+        let held = trace.reserved.iter().filter(|held| of_pool(held.stream));
+        held.map(|held| held.range).collect()
+    };
+    covered(&mut ranges)
 }
 
 /// The bytes that at least one of the ranges holds.
@@ -188,44 +204,87 @@ fn covered(ranges: &mut [ByteRange]) -> u64 {
     total
 }
 
-/// The most bytes that are live at once in record order.
-fn peak(trace: &Trace, buffers: &[BufferId]) -> u64 {
+/// For each pool, and last for all together, the most bytes that are live at
+/// once in record order. `pool_of` gives the pool of a buffer.
+fn peaks(trace: &Trace, pools: usize, pool_of: &[Option<u32>]) -> Vec<u64> {
     let count = trace.nodes.len();
-    heaviest(
-        count + 1,
-        buffers.iter().filter_map(|&id| {
-            let Buffer { kind, range, .. } = trace.buffer(id);
-            let BufferKind::Scratch {
-                alloc,
-                freed_before,
-                ..
-            } = kind
-            else {
-                return None;
-            };
-            // A position lies in front of the node of its number. What is taken at
-            // the very place where another is freed is taken after that.
-            let freed = freed_before.map_or(count + 1, |freed| freed.index());
-            Some((alloc.before.index(), freed, range.len()))
-        }),
-    )
+    let lives = trace.buffers.iter().zip(pool_of);
+    let lives = lives.filter_map(|(Buffer { kind, range, .. }, pool)| {
+        let BufferKind::Scratch {
+            alloc,
+            freed_before,
+            ..
+        } = kind
+        else {
+            return None;
+        };
+        // A position lies in front of the node of its number. What is taken at
+        // the very place where another is freed is taken after that.
+        let freed = freed_before.map_or(count + 1, |freed| freed.index());
+        Some(Live {
+            pool: (*pool)?,
+            from: alloc.before.index(),
+            to: freed,
+            bytes: range.len(),
+        })
+    });
+    heaviest(pools, count + 1, lives)
 }
 
-/// The greatest weight of the half-open intervals that hold one point. They end
-/// at `places` at most.
-fn heaviest(places: usize, intervals: impl Iterator<Item = (usize, usize, u64)>) -> u64 {
-    // By how much the weight changes at each place. Sizes in a hostile file may
-    // sum past 64 bits.
-    let mut change = vec![0_i128; places + 1];
-    for (from, to, weight) in intervals {
-        change[from] += i128::from(weight);
-        // A buffer that is freed where it was taken was live for a moment.
-        change[to.max(from + 1)] -= i128::from(weight);
+/// Bytes of a pool that are live from one place up to another.
+#[derive(Clone, Copy)]
+struct Live {
+    pool: u32,
+    from: usize,
+    to: usize,
+    bytes: u64,
+}
+
+/// For each pool, and last for all together, the most bytes that are live at one
+/// place, or 2^64 - 1 when the sizes are beyond all memory. Lives end at
+/// `places` at most.
+fn heaviest(pools: usize, places: usize, lives: impl Iterator<Item = Live> + Clone) -> Vec<u64> {
+    // The changes of each place, one place after the other.
+    let mut first = vec![0_u32; places + 2];
+    // A buffer that is freed where it was taken was live for a moment.
+    let ends = |live: &Live| [live.from, live.to.max(live.from + 1)];
+    let mut total = 0_u64;
+    for live in lives.clone() {
+        total = total.saturating_add(live.bytes);
+        for at in ends(&live) {
+            first[at + 1] += 1;
+        }
     }
-    let mut live = 0;
-    let most = change.into_iter().fold(0, |most, change| {
-        live += change;
-        live.max(most)
-    });
-    u64::try_from(most).unwrap_or(u64::MAX)
+    // No true sizes sum up to 2^63; those of a hostile file may.
+    if i64::try_from(total).is_err() {
+        return vec![u64::MAX; pools + 1];
+    }
+    for at in 1..first.len() {
+        first[at] += first[at - 1];
+    }
+    let mut changes = vec![(0_u32, 0_i64); first[places + 1] as usize];
+    let mut next = first.clone();
+    for live in lives {
+        for (at, bytes) in ends(&live)
+            .into_iter()
+            .zip([live.bytes as i64, -(live.bytes as i64)])
+        {
+            changes[next[at] as usize] = (live.pool, bytes);
+            next[at] += 1;
+        }
+    }
+    let mut held = vec![0_i64; pools + 1];
+    let mut most = vec![0_i64; pools + 1];
+    for place in first.windows(2) {
+        let changes = &changes[place[0] as usize..place[1] as usize];
+        for &(pool, bytes) in changes {
+            held[pool as usize] += bytes;
+            held[pools] += bytes;
+        }
+        for &(pool, _) in changes {
+            most[pool as usize] = most[pool as usize].max(held[pool as usize]);
+        }
+        most[pools] = most[pools].max(held[pools]);
+    }
+    most.into_iter().map(i64::unsigned_abs).collect()
 }

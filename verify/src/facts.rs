@@ -1,0 +1,58 @@
+//! What the rules ask of all nodes, found out in one walk.
+//!
+//! Nodes carry names, launch lines and parameters. Most rules care for few of
+//! them, and a walk over the table for each rule would cost more than the rule.
+
+use streamweir_trace::{BlockSync, NodeId, NodeKind, StreamId, Trace};
+
+use crate::unanalysed;
+
+/// The nodes that some rule looks at, each list in the order of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    /// By node: its stream.
+    streams: Vec<Option<StreamId>>,
+    /// Kernels whose blocks spin on each other (R14).
+    pub(crate) spinning: Vec<NodeId>,
+    /// Allocation and free nodes (R7, R8).
+    pub(crate) memory: Vec<NodeId>,
+    /// Kernels with a declared pointer to no known buffer (R3).
+    pub(crate) unknown_pointers: Vec<NodeId>,
+    /// Nodes whose accesses may not be known (R10).
+    pub(crate) opaque: Vec<NodeId>,
+}
+
+impl Facts {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        let mut facts = Self {
+            streams: Vec::with_capacity(trace.nodes.len()),
+            ..Self::default()
+        };
+        for (id, node) in (0..).map(NodeId).zip(&trace.nodes) {
+            facts.streams.push(node.stream);
+            if unanalysed::may_be(node) {
+                facts.opaque.push(id);
+            }
+            match &node.kind {
+                NodeKind::Kernel(kernel) => {
+                    if kernel.sync == BlockSync::Spin {
+                        facts.spinning.push(id);
+                    }
+                    let mut pointers = kernel.params.iter().filter_map(|param| param.pointer);
+                    if pointers.any(|pointer| pointer.buffer.is_none()) {
+                        facts.unknown_pointers.push(id);
+                    }
+                }
+                NodeKind::MemAlloc(_) | NodeKind::MemFree(_) => facts.memory.push(id),
+                _ => {}
+            }
+        }
+        facts
+    }
+
+    /// The stream of a node, where it is known.
+    #[inline]
+    pub(crate) fn stream(&self, node: NodeId) -> Option<StreamId> {
+        self.streams[node.index()]
+    }
+}
