@@ -9,6 +9,7 @@
 //! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
 //! | [`driver`] | the driver trait with its backends: CUDA, the simulated device, and the wrappers that fail or lie |
 //! | [`verify`](mod@verify) | the verifier: rules, reports, fixes, certificates and their checker |
+//! | [`audit`], [`infer`] | live graphs of any origin, and which bytes their kernels write |
 //! | [`trace`](mod@trace) | the record of a capture, and its file format |
 //! | [`alloc`](mod@alloc) | scratch pools, arena and registry, for engines that only want those |
 //! | [`kernels`](mod@kernels) | kernels of a sparse-attention layer, and their compilation at run time |

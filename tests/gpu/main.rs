@@ -7,8 +7,10 @@
 //! inherit.
 
 mod adopt;
+mod audit;
 mod capture;
 mod faults;
+mod infer;
 mod isolated;
 mod planned;
 mod program;
@@ -27,7 +29,7 @@ type Outcome = Result<(), Failed>;
 type Test = (&'static str, fn(&Device, &ModuleImage) -> Outcome);
 
 fn main() {
-    if let Some(code) = isolated::run_child(faults::child) {
+    if let Some(code) = isolated::run_child(child) {
         std::process::exit(code);
     }
     let mut arguments = Arguments::from_args();
@@ -38,6 +40,14 @@ fn main() {
         Err(why) => without_device(&why),
     };
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// What this binary does when a test has started it.
+fn child(what: &str) -> Outcome {
+    match what.strip_prefix("infer ") {
+        Some(what) => infer::child(what),
+        None => faults::child(what),
+    }
 }
 
 fn open() -> Result<(Device, ModuleImage), String> {
@@ -77,6 +87,8 @@ fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
         ("capture", capture::TESTS),
         ("planned", planned::TESTS),
         ("adopt", adopt::TESTS),
+        ("audit", audit::TESTS),
+        ("infer", infer::TESTS),
         ("fault", faults::TESTS),
     ] {
         for &(name, test) in list {
@@ -104,6 +116,8 @@ fn without_device(why: &str) -> Vec<Trial> {
         ("capture", capture::TESTS),
         ("planned", planned::TESTS),
         ("adopt", adopt::TESTS),
+        ("audit", audit::TESTS),
+        ("infer", infer::TESTS),
         ("fault", faults::TESTS),
     ];
     let own = own
