@@ -162,6 +162,95 @@ fn loom_arena_growth_from_two_views() {
     });
 }
 
+/// Memory that grows at its end, and a book of what is mapped.
+#[derive(Default)]
+struct Growing {
+    pieces: std::sync::Mutex<Vec<ByteRange>>,
+}
+
+impl Growing {
+    fn add(&self, start: u64, bytes: u64) -> ByteRange {
+        let piece = ByteRange::new(start, start + bytes);
+        let mut pieces = self.pieces.lock().unwrap();
+        assert!(!pieces.iter().any(|other| other.overlaps(&piece)));
+        pieces.push(piece);
+        piece
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pieces.lock().unwrap().iter().map(ByteRange::len).sum()
+    }
+}
+
+impl Backing for Growing {
+    fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
+        thread::yield_now();
+        let ranges = self
+            .pieces
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|p| p.start >> 20)
+            .max();
+        Ok(self.add((ranges.unwrap_or(0) + 1) << 20, bytes))
+    }
+
+    fn extend(&self, piece: ByteRange, bytes: u64) -> Result<Option<ByteRange>, BackingError> {
+        thread::yield_now();
+        assert!(self.pieces.lock().unwrap().contains(&piece), "it is gone");
+        Ok(Some(self.add(piece.end, bytes)))
+    }
+
+    fn release(&self, piece: ByteRange) {
+        let mut pieces = self.pieces.lock().unwrap();
+        let at = pieces.iter().position(|other| *other == piece);
+        pieces.swap_remove(at.expect("a piece goes once"));
+    }
+}
+
+/// One capture makes the segment longer while another thread trims the arena and
+/// a capture fails there: the segment is in one place, what the lease covers is
+/// mapped, and nothing is left when all is gone.
+///
+/// Fails when `Segments::take` takes the last piece of the segment that is being
+/// made longer ("it is gone"), and when a view's bytes do not count as needed.
+#[test]
+fn loom_arena_grows_at_its_end_beside_a_trim() {
+    loom::model(|| {
+        let device = Arc::new(Growing::default());
+        let config = ArenaConfig {
+            segment_bytes: 256,
+            span_bytes: 256,
+        };
+        let arena = Arena::new("decode", device.clone(), config);
+        drop(Pools::new(arena.open(), Policy::ISOLATED));
+        let small = arena.open();
+        small.take(256).unwrap();
+        let small = small.finish().unwrap();
+
+        let other = Arc::clone(&arena);
+        let trimmer = thread::spawn(move || {
+            drop(small);
+            other.trim();
+        });
+        let view = arena.open();
+        let taken = view.take(768).unwrap();
+        let lease = view.finish().unwrap();
+        trimmer.join().unwrap();
+        assert_eq!(taken.len(), 768);
+        assert!(lease.ranges().any(|range| range.contains(&taken)));
+        let whole = arena.segments();
+        assert!(
+            whole.iter().any(|segment| segment.contains(&taken)),
+            "{whole:?}"
+        );
+        assert_eq!(arena.reserved(), device.bytes());
+        drop(lease);
+        arena.trim();
+        assert_eq!(device.bytes(), 0);
+    });
+}
+
 /// One thread lets go of a persistent buffer while another one looks it up and
 /// registers the same addresses again.
 ///

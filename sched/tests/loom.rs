@@ -187,3 +187,96 @@ fn loom_a_refused_launch_keeps_the_turn() {
         assert_eq!(groups.turns[1].last(), Some(last));
     });
 }
+
+/// A launch as `Graph` knows it: its event is recorded when somebody asks, and
+/// stands for all that its stream has done up to then.
+#[derive(Clone)]
+struct Late(Arc<LateInner>);
+
+struct LateInner {
+    graph: usize,
+    stream: usize,
+    /// The launches that the event stands for, once it is recorded.
+    event: Mutex<Option<u32>>,
+}
+
+impl Late {
+    fn new(graph: usize, stream: usize) -> Self {
+        Self(Arc::new(LateInner {
+            graph,
+            stream,
+            event: Mutex::new(None),
+        }))
+    }
+
+    fn event(&self, device: &Device) -> u32 {
+        let mut event = self.0.event.lock().unwrap();
+        *event.get_or_insert_with(|| device.0.lock().unwrap().ended[self.0.stream])
+    }
+}
+
+/// What `Graph::launch` does with the one turn of its group.
+fn replay_late(device: &Device, turn: &Arc<Turn<Late>>, graph: usize, stream: usize) -> Launch {
+    let mut launched = None;
+    let again: Result<bool, ()> = turn.again(
+        |last| last.0.graph == graph && last.0.stream == stream,
+        || {
+            launched = Some(device.launch(stream, A));
+            Ok(())
+        },
+        |last| {
+            let asked = last.0.event.lock().unwrap().is_some();
+            asked.then(|| Late::new(graph, stream))
+        },
+    );
+    if again == Ok(false) {
+        let entered: Result<_, ()> = in_turn(
+            std::slice::from_ref(turn),
+            |last| {
+                if last.0.stream != stream {
+                    let ended = last.event(device);
+                    device.0.lock().unwrap().ended[stream] |= ended;
+                }
+                Ok(())
+            },
+            || {
+                launched = Some(device.launch(stream, A));
+                Ok(Late::new(graph, stream))
+            },
+        );
+        entered.unwrap_or_else(|()| unreachable!("nothing is refused"));
+    }
+    launched.expect("it was launched one way or the other")
+}
+
+/// One graph is replayed again and again on its stream, while another thread
+/// asks for the event of its latest launch and then replays a graph of the same
+/// group on a second stream: no two launches overlap, and what is replayed next
+/// comes after all of them.
+///
+/// Fails when `again` does not ask `renew` (the event that was asked for stands
+/// for the earlier launches alone), when it asks before it launches instead of
+/// after, and when it gives the turn up between the question and the launch.
+#[test]
+fn loom_a_launch_again_is_waited_for() {
+    loom::model(|| {
+        let device = Arc::new(Device::default());
+        let turn = Arc::new(Turn::new(1));
+        let first = replay_late(&device, &turn, 0, 0);
+        let (theirs, other) = (device.clone(), turn.clone());
+        let thread = thread::spawn(move || {
+            // As `ReplayGroup::synchronize` does, without the turn.
+            if let Some(last) = other.last() {
+                last.event(&theirs);
+            }
+            replay_late(&theirs, &other, 1, 1)
+        });
+        let again = [(); 2].map(|()| replay_late(&device, &turn, 0, 0));
+        let there = thread.join().unwrap();
+        let last = replay_late(&device, &turn, 1, 1);
+        for earlier in [first, again[0], again[1]] {
+            assert!(!device.may_overlap(earlier, there));
+            assert!(!device.may_overlap(earlier, last));
+        }
+    });
+}
