@@ -1,5 +1,6 @@
 //! What the examples for an engine share: what happens without a GPU, and
-//! their kernel.
+//! their kernel. Each example uses a part of it.
+#![allow(dead_code)]
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -24,14 +25,19 @@ extern "C" __global__ void axpy(const float* input, float* data, float factor, u
 
 /// The kernel, compiled for the device and loaded.
 pub(crate) fn load(device: &Device) -> Result<LoadedKernel<axpy>, Box<dyn Error>> {
+    let cubin = cubin(device.info().capability)?;
+    Ok(device.load(&ModuleImage::Cuda(cubin))?.kernel()?)
+}
+
+/// The kernel, compiled for a compute capability.
+pub(crate) fn cubin(capability: (u32, u32)) -> Result<Vec<u8>, Box<dyn Error>> {
     let program = Program {
         name: "axpy.cu".into(),
         source: SOURCE.into(),
         headers: Vec::new(),
         toolkit_headers: false,
     };
-    let cubin = compile(&program, device.info().capability)?;
-    Ok(device.load(&ModuleImage::Cuda(cubin))?.kernel()?)
+    Ok(compile(&program, capability)?)
 }
 
 /// Runs an example. Without a GPU it says so, and that is a failure only with
