@@ -38,6 +38,8 @@ pub(crate) enum Cause {
     Between,
     /// Ordered, but the next replay relies on the bytes.
     Carried,
+    /// Over bytes that another buffer keeps and no node touches.
+    Untouched,
     /// A declared range in no known memory.
     UnknownRange,
     /// A declared pointer parameter in no known memory, by its place.

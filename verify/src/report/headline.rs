@@ -22,6 +22,9 @@ pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
         Cause::Carried => {
             format!("\"{a}\" and \"{b}\" share bytes that one of them keeps from replay to replay")
         }
+        Cause::Untouched => format!(
+            "\"{a}\" is written over bytes that \"{b}\" keeps from replay to replay and that no node here touches"
+        ),
         Cause::UnknownRange => "an access to memory that is no known buffer".to_owned(),
         Cause::UnknownPointer(place) => {
             let param = finding.first.and_then(|node| match &trace.node(node).kind {

@@ -21,10 +21,14 @@
 //! What a buffer carries from one replay to the next must also survive the end
 //! of the replay, where no order inside the graph helps: the next replay's
 //! first access comes after everything. So nothing else may write bytes that a
-//! carried buffer reads, or write them after it.
+//! carried buffer reads, or write them after it. Nor may anything else write
+//! bytes of it that no node touches here: that is one access without another,
+//! see [`untouched`].
 //!
 //! Which pairs to look at is the business of [`crate::sweep`]; here each is
 //! judged.
+
+pub(super) mod untouched;
 
 use streamweir_trace::{BufferId, BufferKind};
 

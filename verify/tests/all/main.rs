@@ -17,3 +17,4 @@ mod rules;
 mod rules_nodes;
 mod session;
 mod session_oracle;
+mod untouched;

@@ -79,6 +79,8 @@ pub(crate) fn oracle(trace: &Trace) -> (Found, Found) {
     proven_all.extend(surely);
     let mut all: Found = proven.clone();
     all.extend(with_possible.iter().filter(other));
+    proven_all.extend(overwritten(&any, trace.accesses.len()));
+    all.extend(overwritten(&any, any.accesses.len()));
     (all, proven_all)
 }
 
@@ -110,6 +112,28 @@ fn reads(trace: &Trace, count: usize) -> Found {
         .map(|read| (Rule::ReadBeforeWrite, Some(read.node), None))
         .inspect(|hazard| assert!(found.contains(hazard)))
         .collect()
+}
+
+/// R2 with one access, of the first `count`: it writes a byte of a carried
+/// buffer of which no access touches it.
+fn overwritten(trace: &Trace, count: usize) -> Found {
+    let mut found = Found::new();
+    for write in trace.accesses[..count].iter().filter(|a| a.mode.writes()) {
+        let written = device(trace, write);
+        for (at, owner) in trace.buffers.iter().enumerate() {
+            let touches = |byte: u64| {
+                let own = trace.accesses.iter().filter(|a| a.buffer.index() == at);
+                own.into_iter()
+                    .any(|a| device(trace, a).contains_byte(byte))
+            };
+            let lost = |byte| owner.range.contains_byte(byte) && !touches(byte);
+            if owner.carried && write.buffer.index() != at && (written.start..written.end).any(lost)
+            {
+                found.insert((Rule::SharedBytes, Some(write.node), None));
+            }
+        }
+    }
+    found
 }
 
 /// R1, R2, R4 and R13 of a trace whose nodes stand in an order of its edges.

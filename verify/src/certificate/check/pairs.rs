@@ -132,7 +132,42 @@ pub(super) fn check_pairs(
             .is_some_and(|range| range.overlaps(&access.bytes))
     };
     let rest: Vec<&Access> = all.iter().filter(concerned).collect();
-    check_each(trace, order, &rest)
+    check_each(trace, order, &rest)?;
+    check_kept(trace, all)
+}
+
+/// Nothing writes bytes of a carried buffer that no access of it touches.
+fn check_kept(trace: &Trace, all: &[Access]) -> Result<(), CertificateError> {
+    let buffers = || trace.buffers.iter().map(|buffer| buffer.range).enumerate();
+    let touched = all
+        .iter()
+        .map(|access| (access.buffer.index(), access.bytes));
+    let mut reached: Vec<u64> = buffers().map(|(_, range)| range.start).collect();
+    let mut gaps: Vec<(u64, u64)> = Vec::new();
+    let ends = buffers().map(|(at, range)| (at, ByteRange::new(range.end, range.end)));
+    for (buffer, bytes) in touched.chain(ends) {
+        if trace.buffers[buffer].carried && bytes.start > reached[buffer] {
+            gaps.push((reached[buffer], bytes.start));
+        }
+        reached[buffer] = reached[buffer].max(bytes.end);
+    }
+    gaps.sort_unstable();
+    // The furthest end up to each gap says whether one of them is met.
+    let mut furthest = 0;
+    for (_, end) in &mut gaps {
+        furthest = furthest.max(*end);
+        *end = furthest;
+    }
+    for write in all.iter().filter(|access| access.mode.writes()) {
+        let until = gaps.partition_point(|gap| gap.0 < write.bytes.end);
+        if gaps[..until]
+            .last()
+            .is_some_and(|gap| gap.1 > write.bytes.start)
+        {
+            return Err(broken("R2", write.node));
+        }
+    }
+    Ok(())
 }
 
 /// All pairs of accesses that share a byte.

@@ -1,0 +1,153 @@
+//! The part of R2 that has one access only: bytes that a buffer keeps from one
+//! replay to the next and that no node of this graph touches.
+//!
+//! ```text
+//! breaks:  main --- W a (where the weights lie, which another graph reads) ---
+//! ```
+//!
+//! Such a buffer has no access to be compared with, but each replay destroys
+//! what it holds. What the buffer's own nodes touch is a matter of pairs.
+//!
+//! # What it costs
+//! With `b` buffers, `c` of them carried, and `a` accesses: O((b + c) log c) for
+//! a trace in which no written buffer shares bytes with a carried one, which is
+//! nearly every trace; O(a log a) more for the others.
+
+use streamweir_trace::{BufferId, ByteRange};
+
+use super::move_away;
+use crate::Fix;
+use crate::findings::{Cause, Finding, Findings};
+use crate::rules::{Context, Rule};
+use crate::sweep::Recent;
+
+/// Bytes that nothing but their owner may write, and that the owner's nodes do
+/// not touch.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    bytes: ByteRange,
+    owner: BufferId,
+}
+
+pub(in crate::rules) fn check(context: &Context<'_>, findings: &Findings) {
+    let kept = kept(context);
+    if kept.is_empty() {
+        return;
+    }
+    let mut node = None;
+    for touch in context.accesses.all().filter(|touch| touch.mode.writes()) {
+        let at = kept.partition_point(|kept| kept.bytes.end <= touch.bytes.start);
+        let Some((kept, bytes)) = kept
+            .get(at)
+            .and_then(|kept| Some((kept, kept.bytes.intersect(&touch.bytes)?)))
+        else {
+            continue;
+        };
+        // The findings of one node are one hazard.
+        if node.replace(touch.node) != Some(touch.node) {
+            findings.close();
+        }
+        let fix = Fix::Separate {
+            buffer: move_away(context, kept.owner, touch.buffer),
+        };
+        findings.push(Finding {
+            buffers: [Some(touch.buffer), Some(kept.owner)],
+            bytes,
+            ..Finding::of_touch(Rule::SharedBytes, Cause::Untouched, &touch, fix)
+        });
+    }
+}
+
+/// The bytes that are kept and not touched, in order and each once. Those of
+/// buffers that share nothing with a written one may be left out.
+fn kept(context: &Context<'_>) -> Vec<Kept> {
+    let range = |id: BufferId| context.trace.buffer(id).range;
+    let mut carried: Vec<BufferId> = (0..context.trace.buffers.len())
+        .map(BufferId::at)
+        .filter(|&id| context.accesses.life(id).carried && !range(id).is_empty())
+        .collect();
+    carried.sort_by_key(|&id| range(id));
+    let runs = shared_runs(context, &carried);
+    let mut kept: Vec<Kept> = carried
+        .into_iter()
+        .filter(|&id| {
+            let at = runs.partition_point(|run| run.end <= range(id).start);
+            runs.get(at).is_some_and(|run| run.overlaps(&range(id)))
+        })
+        .flat_map(|owner| {
+            let touched = context.accesses.of(owner).map(|touch| touch.bytes);
+            let gaps = gaps(range(owner), touched.collect());
+            gaps.into_iter().map(move |bytes| Kept { bytes, owner })
+        })
+        .collect();
+    kept.sort_by_key(|kept| (kept.bytes, kept.owner));
+    let mut end = 0;
+    kept.retain_mut(|kept| {
+        kept.bytes.start = kept.bytes.start.max(end);
+        end = end.max(kept.bytes.end);
+        kept.bytes.start < kept.bytes.end
+    });
+    kept
+}
+
+/// The runs of bytes of carried buffers, given in order of address, in which
+/// some byte is also that of another buffer which is written or carried.
+fn shared_runs(context: &Context<'_>, carried: &[BufferId]) -> Vec<ByteRange> {
+    let mut runs: Vec<ByteRange> = Vec::new();
+    // How many buffers begin to share bytes at each run, less those that have
+    // ceased to.
+    let mut change: Vec<i64> = Vec::new();
+    for &id in carried {
+        let range = context.trace.buffer(id).range;
+        match runs.last_mut() {
+            Some(last) if range.start < last.end => {
+                last.end = last.end.max(range.end);
+                let at = runs.len() - 1;
+                change[at] += 1;
+                change[at + 1] -= 1;
+            }
+            _ => {
+                runs.push(range);
+                change.resize(runs.len() + 1, 0);
+            }
+        }
+    }
+    let (Some(low), Some(high)) = (runs.first(), runs.last()) else {
+        return runs;
+    };
+    let all = ByteRange::new(low.start, high.end);
+    let mut seen = Recent::new();
+    for (at, buffer) in context.trace.buffers.iter().enumerate() {
+        let life = context.accesses.life(BufferId::at(at));
+        let range = buffer.range;
+        let matters = life.written && !life.carried && range.overlaps(&all);
+        if matters && seen.is_new((range.start, range.end)) {
+            change[runs.partition_point(|run| run.end <= range.start)] += 1;
+            change[runs.partition_point(|run| run.start < range.end)] -= 1;
+        }
+    }
+    let mut sharing = 0;
+    let mut change = change.into_iter();
+    runs.retain(|_| {
+        sharing += change.next().unwrap_or_default();
+        sharing > 0
+    });
+    runs
+}
+
+/// The bytes of `range` that are in none of `touched`.
+fn gaps(range: ByteRange, mut touched: Vec<ByteRange>) -> Vec<ByteRange> {
+    touched.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut from = range.start;
+    for bytes in touched {
+        if bytes.start > from {
+            gaps.push(ByteRange::new(from, bytes.start));
+        }
+        from = from.max(bytes.end);
+    }
+    if from < range.end {
+        gaps.push(ByteRange::new(from, range.end));
+    }
+    gaps
+}
