@@ -16,7 +16,8 @@ pub(super) struct Operand {
 }
 
 /// A trace with the nodes and the edges of `dump`, which it is relieved of, and
-/// what its copies and fills touch.
+/// what its copies and fills touch. A fill of which the dump does not say that
+/// is marked as not analysed.
 pub(super) fn skeleton(dump: &mut Dump) -> (Trace, Vec<Operand>) {
     let mut trace = Trace::new(std::mem::take(&mut dump.name));
     let mut operands = Vec::new();
@@ -77,9 +78,12 @@ fn node(node: DumpNode) -> Node {
             Node::new(NodeKind::Memcpy(copy), "memcpy")
         }
         DumpNode::Fill(filled) => {
-            let filled = filled.unwrap_or_default();
-            let fill = FillNode::linear(filled.start, filled.len(), 0);
-            Node::new(NodeKind::Memset(fill), "memset")
+            let range = filled.unwrap_or_default();
+            let fill = FillNode::linear(range.start, range.len(), 0);
+            let mut node = Node::new(NodeKind::Memset(fill), "memset");
+            // It writes something, and the dump does not say what.
+            node.analysed = filled.is_some();
+            node
         }
         DumpNode::Other(kind) => {
             let kind = other(kind);

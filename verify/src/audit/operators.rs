@@ -96,7 +96,7 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
     }
     let mut audited = lowering.finish();
     for (at, node) in audited.trace.nodes.iter_mut().enumerate() {
-        node.analysed = declared[at] || !matches!(node.kind, NodeKind::Kernel(_));
+        node.analysed &= declared[at] || !matches!(node.kind, NodeKind::Kernel(_));
     }
     let mut words = scan_with(&audited.trace, |node| match declared[node.index()] {
         true => &buffers.unnamed,

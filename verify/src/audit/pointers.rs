@@ -57,7 +57,7 @@ pub(super) fn lower(mut dump: Dump) -> Audited {
         }
     }
     for node in &mut trace.nodes {
-        node.analysed = !matches!(node.kind, NodeKind::Kernel(_));
+        node.analysed &= !matches!(node.kind, NodeKind::Kernel(_));
     }
     let words = scan(&trace, &known);
     trace.possible = words.possible;

@@ -249,3 +249,30 @@ fn without_an_operator_log_words_are_possible() {
         "{report}"
     );
 }
+
+/// A fill of which the dump does not say where, named by an operator or not.
+#[test]
+fn a_fill_of_unknown_memory_is_not_analysed() {
+    let fill = |operands: &str| {
+        let node = format!(r#""type":2{operands}"#);
+        Dumped::default().held(&[(X, 512)]).op(
+            "aten.zero_.default",
+            MAIN,
+            &[node],
+            &[tensor(X, 512, true)],
+        )
+    };
+    for mode in [Mode::Operators, Mode::Pointers] {
+        for missing in ["", r#","bytes":512"#, r#","dst":65536"#] {
+            let (audited, report) = fill(missing).audit(mode);
+            assert_eq!(audited.trace.accesses, [], "{missing}");
+            let [line] = &report.not_analysed[..] else {
+                panic!("{mode:?} {missing}: {report}");
+            };
+            assert!(line.contains("memset (n0 `memset`)"), "{line}");
+        }
+        let (audited, report) = fill(r#","dst":65536,"bytes":512"#).audit(mode);
+        assert_eq!(audited.trace.accesses.len(), 1);
+        assert_eq!(report.not_analysed, [""; 0], "{mode:?}");
+    }
+}
