@@ -415,3 +415,42 @@ fn an_arena_that_cannot_grow_names_the_bytes() {
     drop((y, device));
     assert_eq!(sim.live(), NOTHING);
 }
+
+#[test]
+fn a_larger_bucket_makes_the_arena_longer_in_place() {
+    let (device, driver) = sim(1);
+    let group = device.replay_group("buckets", SMALL);
+    let capture = |bytes: usize| {
+        let record = |cap: &Capture| {
+            let main = cap.origin();
+            let a = main.scratch::<u8>("a", bytes)?;
+            main.fill(&a, 0)?;
+            Ok::<_, Error>(a)
+        };
+        let options = planned("bucket").group(&group);
+        let (graph, a) = device.capture(options, record).unwrap();
+        (graph, a.range().unwrap())
+    };
+    let (small, before) = capture(4 << 10);
+    assert_eq!(group.reserved(), 4 << 10);
+    let (large, after) = capture(24 << 10);
+    assert_eq!(group.reserved(), 24 << 10, "the most, not the sum");
+    assert_eq!(after.start, before.start, "in place");
+    assert_eq!(driver.live().reservations, 1);
+    let stream = device.stream("replay").unwrap();
+    large.replay(&stream).unwrap();
+    small.replay(&stream).unwrap();
+    device.synchronize().unwrap();
+    drop(large);
+    device.synchronize().unwrap();
+    assert_eq!(group.trim(), 20 << 10, "what only the larger one covered");
+    // The end was unmapped, so a further bucket grows into the same addresses.
+    let (further, again) = capture(12 << 10);
+    assert_eq!(group.reserved(), 12 << 10);
+    assert_eq!(again.start, before.start);
+    assert_eq!(driver.live().reservations, 1);
+    drop((small, further));
+    device.synchronize().unwrap();
+    assert_eq!(group.trim(), 12 << 10);
+    assert_eq!(live(&driver), NOTHING);
+}
