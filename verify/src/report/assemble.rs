@@ -1,12 +1,12 @@
 //! From findings to a report: one hazard per key, the list capped, the count
 //! exact.
 
-use streamweir_trace::Trace;
+use streamweir_trace::{BufferId, Trace};
 
 use crate::certificate::{Certificate, pointers_assumed};
 use crate::findings::{Cause, Findings, Group};
 use crate::report::headline::headline;
-use crate::report::{BufferNote, Hazard, Report, Site, Stats, Verdict};
+use crate::report::{BufferNote, Hazard, Report, Site, Stats, Verdict, draw};
 use crate::rules::{Context, growth};
 use crate::{Options, unanalysed};
 
@@ -80,7 +80,7 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
         }
         (None, _) => Site::default(),
     };
-    Hazard {
+    let mut hazard = Hazard {
         rule: lead.rule,
         what: headline(trace, &lead),
         first,
@@ -93,5 +93,11 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
         proven: lead.proven,
         help: lead.fix.describe(trace),
         fix: lead.fix,
-    }
+        drawing: Vec::new(),
+    };
+    let name = |id: BufferId| trace.buffer(id).name.as_str();
+    let of_first = lead.buffers[0];
+    let of_second = lead.buffers[1].or(of_first);
+    hazard.drawing = draw(context, &hazard, [of_first.map(name), of_second.map(name)]);
+    hazard
 }

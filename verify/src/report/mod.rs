@@ -2,7 +2,9 @@
 //! that needs no trace to be printed or read.
 
 mod assemble;
+mod canvas;
 mod dot;
+mod drawing;
 mod headline;
 mod html;
 mod layout;
@@ -14,10 +16,14 @@ use streamweir_trace::ByteRange;
 
 pub(crate) use assemble::assemble;
 pub use dot::dot;
+pub(crate) use drawing::draw;
 pub use html::html;
 pub use site::{BufferNote, Site};
 
 use crate::{Certificate, Fix, Growth, Rule};
+
+/// The page that explains the rules, one heading for each.
+const RULES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/hazards.md");
 
 /// The answer of the verifier. Its `Display` is the text report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +87,10 @@ pub struct Hazard {
     pub fix: Fix,
     /// The fix in words.
     pub help: String,
+    /// The nodes concerned, drawn with their streams side by side and time
+    /// running down, one text per line; empty where that would say nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drawing: Vec<String>,
 }
 
 /// How much a verdict rests on.

@@ -5,10 +5,11 @@ use std::fmt::{self, Display, Formatter};
 
 use streamweir_trace::AccessMode;
 
-use crate::report::{BufferNote, Hazard, Report, Site, Verdict};
+use crate::Rule;
+use crate::report::{BufferNote, Hazard, RULES, Report, Site, Verdict};
 
 /// A number of things, in English.
-struct Count(u64, &'static str);
+pub(super) struct Count(pub(super) u64, pub(super) &'static str);
 
 impl Display for Count {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -71,6 +72,12 @@ impl Display for Hazard {
             site(f, ":::", second)?;
         }
         writeln!(f, "   |")?;
+        for line in &self.drawing {
+            writeln!(f, "   | {line}")?;
+        }
+        if !self.drawing.is_empty() {
+            writeln!(f, "   |")?;
+        }
         for buffer in &self.buffers {
             writeln!(f, "   = buffer: {buffer}")?;
         }
@@ -78,7 +85,18 @@ impl Display for Hazard {
             let len = Count(self.bytes.len(), "byte");
             writeln!(f, "   = bytes: {} ({len})", self.bytes)?;
         }
-        writeln!(f, "   = help: {}", self.help)
+        writeln!(f, "   = help: {}", self.help)?;
+        writeln!(f, "   = see: {}", page(self.rule))
+    }
+}
+
+/// Where the rule is explained.
+fn page(rule: Rule) -> String {
+    let code = rule.code().to_lowercase();
+    let numbered = code[1..].bytes().all(|digit| digit.is_ascii_digit());
+    match numbered {
+        true => format!("{RULES}#{code}"),
+        false => RULES.to_owned(),
     }
 }
 
@@ -105,7 +123,7 @@ fn site(f: &mut Formatter<'_>, arrow: &str, site: &Site) -> fmt::Result {
     writeln!(f)
 }
 
-fn verb(mode: AccessMode) -> &'static str {
+pub(super) fn verb(mode: AccessMode) -> &'static str {
     match mode {
         AccessMode::Read => "reads",
         AccessMode::Write => "writes",

@@ -62,7 +62,9 @@ use crate::Verdict;
 #[cfg(doc)]
 use streamweir_trace::Trace;
 
-use crate::{Options, Report, VerifyError, verify_with};
+use crate::report::assemble;
+use crate::rules::{self, Context};
+use crate::{Options, Report, VerifyError};
 
 /// Checks a session against R5 and R12, with default [`Options`].
 ///
@@ -88,11 +90,13 @@ pub fn verify_session_with(session: &Session, options: &Options) -> Result<Repor
         certificate: false,
         ..*options
     };
-    let found = verify_with(&trace, &options)?;
-    let overwritten = outputs::overwritten(session, &trace)?;
+    let context = Context::new(&trace)?;
+    let findings = rules::run(&context, options.limit);
+    let found = assemble(&context, findings, &options);
+    let overwritten = outputs::overwritten(session, &context);
     Ok(report::put_into_words(
         session,
-        &trace,
+        &context,
         found,
         &overwritten,
         options.limit,

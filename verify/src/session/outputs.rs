@@ -7,7 +7,6 @@
 use streamweir_trace::session::Session;
 use streamweir_trace::{Access, BufferId, ByteRange, NodeId, Phase, StepId, Trace};
 
-use crate::VerifyError;
 use crate::rules::Context;
 
 /// A step that overwrites what a later one is to read.
@@ -23,16 +22,13 @@ pub(super) struct Overwritten {
     pub(super) bytes: ByteRange,
 }
 
-/// Every output that is overwritten, one entry for each place. `trace` is the
-/// lowered session.
-pub(super) fn overwritten(
-    session: &Session,
-    trace: &Trace,
-) -> Result<Vec<Overwritten>, VerifyError> {
+/// Every output that is overwritten, one entry for each place. `context` is
+/// that of the lowered session.
+pub(super) fn overwritten(session: &Session, context: &Context<'_>) -> Vec<Overwritten> {
     if session.steps.iter().all(|step| step.reads_from.is_empty()) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
-    let context = Context::new(trace)?;
+    let trace = context.trace;
     let before =
         |first: NodeId, then: NodeId| context.reach.ends_before(first, then, Phase::AfterWait);
     let touches = Touches::new(trace);
@@ -64,7 +60,7 @@ pub(super) fn overwritten(
             }
         }
     }
-    Ok(found)
+    found
 }
 
 /// The accesses of a lowered session by step, and its writes by region.

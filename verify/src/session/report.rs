@@ -8,18 +8,20 @@ use streamweir_trace::{BufferId, ByteRange, NodeId, StepId, Trace};
 use super::fix::read_earlier;
 use super::outputs::Overwritten;
 use super::regions::addresses;
-use crate::report::Site;
+use crate::report::{Site, draw};
+use crate::rules::Context;
 use crate::rules::{r05_in_flight as in_flight, r12_external as external};
 use crate::{BufferNote, Fix, Hazard, Report, Rule, Verdict};
 
-/// The report of the session, from that of its lowered `trace`.
+/// The report of the session, from that of its lowered trace.
 pub(super) fn put_into_words(
     session: &Session,
-    trace: &Trace,
+    context: &Context<'_>,
     found: Report,
     overwritten: &[Overwritten],
     limit: usize,
 ) -> Report {
+    let trace = context.trace;
     let mut report = found;
     for hazard in &mut report.hazards {
         if hazard.rule == Rule::UnorderedConflict {
@@ -45,6 +47,10 @@ pub(super) fn put_into_words(
         (hazard.rule, hazard.first.node, second)
     });
     report.hazards.truncate(limit);
+    for hazard in &mut report.hazards {
+        let buffer = hazard.buffers.first().map(|note| note.name.clone());
+        hazard.drawing = draw(context, hazard, [buffer.as_deref(); 2]);
+    }
     if report.hazards_total > 0 {
         report.verdict = Verdict::Hazard;
     }
@@ -119,6 +125,7 @@ fn live_output(session: &Session, trace: &Trace, lost: &Overwritten) -> Hazard {
         proven: true,
         help: describe(session, &fix),
         fix,
+        drawing: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@ mod pdl;
 mod random;
 mod report;
 mod report_dot;
+mod report_drawing;
 mod report_html;
 mod rules;
 mod rules_nodes;

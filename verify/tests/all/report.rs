@@ -31,15 +31,31 @@ fn text() {
       --> n1 `logits` reads on stream "side" in layer 2/indexer at engine.rs:11
       ::: n2 `attend` writes on stream "main" at engine.rs:12
        |
+       | stream "main"                  stream "side"
+       | n0 `project` ----- fork -----> |
+       | |                              n1 `logits`
+       | |                                reads "scores"
+       | n2 `attend` <- -  missing  - - |
+       |   writes "query"               |
+       | no later node is after both
+       |
        = buffer: b0 "scores", scratch, tag "main", at 0x1000..0x1400
        = buffer: b1 "query", scratch, tag "main", at 0x1200..0x1600
        = bytes: 0x1200..0x1400 (512 bytes)
        = help: add a join of stream "side", after n1 `logits`, into "main" before n2 `attend`
+       = see: https://github.com/streamweir/streamweir/blob/main/docs/hazards.md#r2
 
     hazard[R6]: the work of stream "side" is not joined
       --> n1 `logits` on stream "side" in layer 2/indexer at engine.rs:11
        |
+       | stream "main"                    stream "side"
+       | n0 `project` ------ fork ------> |
+       | ... 1 node                       |
+       | |                                n1 `logits`
+       | end of the capture <- missing  - |
+       |
        = help: join stream "side", after n1 `logits`, into "main" before the capture ends
+       = see: https://github.com/streamweir/streamweir/blob/main/docs/hazards.md#r6
 
     hazard: capture "test", 2 hazards (3 nodes, 2 edges, 3 streams, 3 accesses compared 5 times)
       = assumes: page ids below 4096

@@ -12,6 +12,7 @@ use serde::Serialize;
 use streamweir_trace::{AccessMode, BufferKind, ByteRange, EdgeKind, NodeId, Trace};
 
 use super::space::Space;
+use crate::report::RULES;
 use crate::report::layout::Layout;
 use crate::{Fix, Hazard, Report, Site};
 
@@ -112,7 +113,7 @@ impl<'a> Data<'a> {
         Self {
             capture: &trace.name,
             report,
-            docs: concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/hazards.md").to_owned(),
+            docs: RULES.to_owned(),
             columns: layout.columns,
             height: space.total(),
             lanes: layout
