@@ -233,7 +233,7 @@ impl Generator {
         let mut preds = self.lanes[lane].frontier.clone();
         for &other in after {
             self.joins += 1;
-            if self.broken && lane == 0 && self.joins % 100 == 0 {
+            if self.broken && lane == 0 && self.joins.is_multiple_of(100) {
                 continue;
             }
             preds.extend(&self.lanes[other].frontier);
@@ -261,7 +261,7 @@ impl Generator {
             self.access(node, read, AccessMode::Read);
         }
         self.access(node, own, AccessMode::Write);
-        if self.lanes[lane].steps % 8 == 0 {
+        if self.lanes[lane].steps.is_multiple_of(8) {
             let slice = self.random.below(SLICES) * SLICE;
             let bytes = ByteRange::new(slice, slice + SLICE);
             let cache = self.lanes[lane].cache;

@@ -40,6 +40,12 @@ pub(crate) static STEPS: &[Step] = &[
                 .cargo("clippy")
                 .args(["--workspace", "--all-targets", "--all-features"])
                 .args(["--", "-D", "warnings"])
+                .run()?;
+            // A target that ordinary tests leave out is one that the above does.
+            workspace
+                .cargo("clippy")
+                .args(["-p", "streamweir-verify", "--test", "browser"])
+                .args(["--", "-D", "warnings"])
                 .run()
         },
     },

@@ -1,7 +1,7 @@
 //! What people do with a report, done in the browser.
 
 use serde_json::json;
-use streamweir_trace::Trace;
+use streamweir_trace::{Access, AccessMode, Buffer, ByteRange, NodeId, Trace};
 use streamweir_verify::{html, verify};
 
 use crate::chromium::Page;
@@ -58,6 +58,12 @@ fn a_hazard_is_shown_searched_selected_and_named() {
         words.contains("indexer_logits") && words.contains("add a join"),
         "{words}"
     );
+    let drawing = page.text("document.querySelector('#hazards pre').textContent");
+    let lines: Vec<&str> = drawing.lines().collect();
+    assert!(
+        lines[0].starts_with("stream \"main\"") && drawing.contains(" missing "),
+        "{drawing}"
+    );
     assert_ne!(page.picture("#lanes"), plain, "the click draws nothing");
 
     // A search brings the node to the middle; there the mouse names it.
@@ -85,8 +91,17 @@ fn a_hazard_is_shown_searched_selected_and_named() {
 
 #[test]
 fn five_thousand_nodes_load_zoom_and_scroll() {
-    let trace = layers(630, &[300, 500]);
-    assert!(trace.nodes.len() >= 5000);
+    let mut trace = layers(630, &[300, 500]);
+    let range = ByteRange::new(1 << 36, 1 << 37);
+    let weights = trace.add_buffer(Buffer::persistent("weights", range));
+    for at in 0..trace.nodes.len() {
+        for slice in [2 * at as u64, 2 * at as u64 + 1] {
+            let bytes = ByteRange::new(slice << 16, (slice + 1) << 16);
+            let node = NodeId::at(at);
+            trace.add_access(Access::new(node, weights, bytes, AccessMode::Read));
+        }
+    }
+    assert!(trace.nodes.len() >= 5000 && trace.accesses.len() >= 15_000);
     let mut page = open("large", &trace);
     let near = page.picture("#lanes");
     let at = page.middle("#fit");
