@@ -34,6 +34,7 @@ pub mod dump;
 mod header;
 mod id;
 mod json;
+mod log;
 mod model;
 mod node;
 mod range;
@@ -49,6 +50,7 @@ pub use dump::{DUMP_FORMAT, Dump, DumpError};
 pub use header::format_of;
 pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};
 pub use json::{FORMAT, VERSION, from_json, to_json, to_json_pretty};
+pub use log::{ALLOC_LOG_FORMAT, AllocLog, LOG_ALIGNMENT, LogBuffer, LogError, LogEvent};
 pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace};
 pub use node::{
     AllocNode, BlockSync, CopyNode, FillNode, FreeNode, KernelNode, Node, NodeKind, Param, PdlWait,

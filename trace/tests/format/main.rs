@@ -3,6 +3,7 @@
 
 mod arbitrary;
 mod golden;
+mod log;
 mod refusals;
 mod round_trip;
 mod session;
