@@ -11,6 +11,8 @@
 //!   tag each), with the chain clocks that decide about reuse.
 //! - [`Policy`]: whether pools of different tags may share bytes.
 //! - [`Registry`]: persistent buffers, and what is remembered of those gone.
+//! - [`plan`]: placement of a whole recording at once, and the floors below which
+//!   no placement gets.
 //! - [`RetireQueue`]: things whose drop has to wait for an event.
 //!
 //! The crate is pure: it computes with addresses, touches no memory behind them
@@ -58,6 +60,7 @@
 mod arena;
 pub mod clocks;
 mod error;
+pub mod plan;
 mod policy;
 mod pool;
 mod registry;

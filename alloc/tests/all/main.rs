@@ -4,6 +4,7 @@
 mod arena;
 mod device;
 mod oracle;
+mod plan;
 mod pools;
 mod registry;
 mod report;

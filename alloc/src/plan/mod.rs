@@ -1,0 +1,275 @@
+//! Placement of a whole recording at once.
+//!
+//! # What is guaranteed
+//! - Two buffers share bytes only if one is entirely before the other
+//!   ([`Lives::before`]), by the order that the recording has: none is added.
+//! - Under [`Policy::ISOLATED`] the pools of two streams share no bytes at all.
+//! - Every buffer begins at a multiple of its alignment.
+//! - With a budget in steps the plan is a function of the problem alone: not of
+//!   time, threads or addresses. A deadline can end the search early, never make
+//!   the plan invalid.
+//!
+//! # How
+//! Several orders of placement, each with first fit and best fit
+//! ([`order`], [`fit`]); then, as far as the budget goes, a local search that
+//! mends the best order ([`improve`]), and where there is one axis and not too
+//! many buffers an exact search ([`exact`]) for a layout as low as the floor, or
+//! as near above it as can be found. The search stops at the floor, or when the
+//! layout fits the capacity that was asked for.
+//!
+//! ```
+//! use streamweir_alloc::Policy;
+//! use streamweir_alloc::plan::{Budget, Item, Lives, Problem};
+//!
+//! // Three buffers of one stream, the first and the last never alive together.
+//! let lives = Lives::on_one_axis(&[(0, 2), (1, 4), (3, 5)]);
+//! let items = [64, 32, 48].map(|bytes| Item { bytes, align: 16, pool: 0 });
+//! let problem = Problem::new(items.to_vec(), lives)?;
+//! let plan = problem.plan(Policy::ORDERED, Budget::steps(10_000), None);
+//! assert_eq!(plan.height, 96);
+//! assert_eq!(plan.height, problem.floor().bytes);
+//! # Ok::<(), streamweir_alloc::plan::PlanError>(())
+//! ```
+
+mod budget;
+mod conflict;
+mod exact;
+mod fit;
+mod floor;
+mod flow;
+mod improve;
+mod lives;
+mod order;
+mod pool;
+mod recorded;
+mod replay;
+mod rng;
+mod section;
+mod waste;
+
+use streamweir_trace::ByteRange;
+use thiserror::Error;
+
+pub use self::budget::Budget;
+pub use self::floor::{EXACT_BUFFERS, Floor, FloorKind, floor};
+pub use self::lives::{Life, Lives};
+pub use self::recorded::{LogPlanError, Recorded};
+pub use self::replay::{ReplayError, Replayed, Users, replay};
+pub use self::waste::{Costly, Waste};
+use crate::policy::Policy;
+
+/// What a buffer needs of its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// How many bytes. None at all are taken for one: every buffer has an
+    /// address of its own.
+    pub bytes: u64,
+    /// What its first byte is a multiple of; its bytes are rounded up to this.
+    pub align: u64,
+    /// The pool that it is taken from: the number of its stream.
+    pub pool: u32,
+}
+
+/// Buffers and when each is in use.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    items: Vec<Item>,
+    /// Bytes of each, rounded.
+    held: Vec<u64>,
+    lives: Lives,
+    conflicts: conflict::Conflicts,
+}
+
+/// Why there is no plan for some buffers.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Lists that do not go together.
+    #[error("{items} buffers have {lives} lives; give one life for each buffer")]
+    Lengths {
+        /// How many buffers.
+        items: usize,
+        /// How many lives.
+        lives: usize,
+    },
+    /// An alignment of 0.
+    #[error("buffer {item} is to be aligned to 0 bytes; 1 means no alignment")]
+    Alignment {
+        /// The place of the buffer in the list.
+        item: usize,
+    },
+    /// The sizes do not fit an address.
+    #[error(
+        "the buffers up to number {item} need more than 2^62 bytes in all; check how sizes are computed"
+    )]
+    TooLarge {
+        /// The place of the buffer in the list.
+        item: usize,
+    },
+    /// There are too many pairs that may not share bytes.
+    #[error(
+        "more than 2^26 pairs of buffers are in use at the same time; plan smaller parts of the work each for itself"
+    )]
+    TooManyConflicts,
+}
+
+/// No layout reaches further than this, whatever gaps alignment leaves.
+const MOST_BYTES: u64 = 1 << 62;
+
+/// Where each buffer goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The offset of each buffer.
+    pub offsets: Vec<u64>,
+    /// The pools: whose each is, none when all share one, and its bytes.
+    pub pools: Vec<(Option<u32>, ByteRange)>,
+    /// The bytes of all.
+    pub height: u64,
+}
+
+impl Problem {
+    /// Checks the numbers and finds the conflicts.
+    ///
+    /// # Errors
+    /// When the lists do not go together, an alignment is 0, the sizes fit no
+    /// address, or too many buffers are in use at once.
+    pub fn new(items: Vec<Item>, lives: Lives) -> Result<Self, PlanError> {
+        if items.len() != lives.len() {
+            return Err(PlanError::Lengths {
+                items: items.len(),
+                lives: lives.len(),
+            });
+        }
+        let mut total = 0_u64;
+        let mut held = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            if item.align == 0 {
+                return Err(PlanError::Alignment { item: at });
+            }
+            let bytes = item.bytes.max(1).checked_next_multiple_of(item.align);
+            // A buffer wastes less than its alignment below itself.
+            let most = bytes.and_then(|bytes| bytes.checked_add(item.align));
+            let sum = most.and_then(|most| total.checked_add(most));
+            match (bytes, sum) {
+                (Some(bytes), Some(sum)) if sum <= MOST_BYTES => {
+                    held.push(bytes);
+                    total = sum;
+                }
+                _ => return Err(PlanError::TooLarge { item: at }),
+            }
+        }
+        let conflicts = conflict::Conflicts::new(&lives).ok_or(PlanError::TooManyConflicts)?;
+        Ok(Self {
+            items,
+            held,
+            lives,
+            conflicts,
+        })
+    }
+
+    /// The buffers.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The bytes that each takes: at least one, rounded up to its alignment.
+    pub fn held(&self) -> &[u64] {
+        &self.held
+    }
+
+    /// When each is in use.
+    pub fn lives(&self) -> &Lives {
+        &self.lives
+    }
+
+    /// The least bytes that a layout under [`Policy::ORDERED`] needs.
+    pub fn floor(&self) -> Floor {
+        floor(&self.lives, &self.held)
+    }
+
+    /// The least bytes that the pool of one stream needs when it shares none.
+    pub fn floor_of(&self, pool: u32) -> Floor {
+        let members = self.members(pool);
+        floor(&self.lives.of(&members), &self.held_of(&members))
+    }
+
+    /// The numbers of the pools, rising.
+    pub fn pools(&self) -> Vec<u32> {
+        let mut pools: Vec<u32> = self.items.iter().map(|item| item.pool).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        pools
+    }
+
+    fn members(&self, pool: u32) -> Vec<u32> {
+        let all = (0_u32..).zip(&self.items);
+        all.filter(|(_, item)| item.pool == pool)
+            .map(|(at, _)| at)
+            .collect()
+    }
+
+    fn held_of(&self, members: &[u32]) -> Vec<u64> {
+        members.iter().map(|&at| self.held[at as usize]).collect()
+    }
+
+    /// Places all buffers, as low as can be found within the budget, or, with a
+    /// capacity, no higher than that if it can be found. Whether it was is seen
+    /// from the plan's height.
+    pub fn plan(&self, policy: Policy, budget: Budget, capacity: Option<u64>) -> Plan {
+        let mut plan = Plan {
+            offsets: vec![0; self.items.len()],
+            pools: Vec::new(),
+            height: 0,
+        };
+        let align: Vec<u64> = self.items.iter().map(|item| item.align).collect();
+        let mut meter = budget::Meter::new(budget);
+        if !policy.is_isolated() {
+            let pool = pool::Pool {
+                sizes: fit::Sizes {
+                    bytes: &self.held,
+                    align: &align,
+                },
+                lives: &self.lives,
+                conflicts: &self.conflicts,
+            };
+            let found = pool.plan(capacity.unwrap_or(0), &mut meter);
+            plan.height = found.height;
+            plan.offsets = found.offsets;
+            plan.pools.push((None, ByteRange::new(0, plan.height)));
+            return plan;
+        }
+        let widest = align.iter().copied().max().unwrap_or(1);
+        let mut waiting = self.items.len() as u64;
+        for number in self.pools() {
+            let members = self.members(number);
+            let lives = self.lives.of(&members);
+            let bytes = self.held_of(&members);
+            let align: Vec<u64> = members.iter().map(|&at| align[at as usize]).collect();
+            // A part of the conflicts of all, which were few enough.
+            let Some(conflicts) = conflict::Conflicts::new(&lives) else {
+                continue;
+            };
+            let pool = pool::Pool {
+                sizes: fit::Sizes {
+                    bytes: &bytes,
+                    align: &align,
+                },
+                lives: &lives,
+                conflicts: &conflicts,
+            };
+            let share = u128::from(meter.left()) * members.len() as u128 / u128::from(waiting);
+            waiting -= members.len() as u64;
+            let mut part = meter.part(share as u64);
+            let found = pool.plan(0, &mut part);
+            meter.settle(&part);
+            let start = plan.height.next_multiple_of(widest);
+            for (&member, offset) in members.iter().zip(found.offsets) {
+                plan.offsets[member as usize] = start + offset;
+            }
+            plan.height = start + found.height;
+            let range = ByteRange::new(start, plan.height);
+            plan.pools.push((Some(number), range));
+        }
+        plan
+    }
+}

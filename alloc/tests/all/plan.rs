@@ -1,0 +1,433 @@
+//! Plans held against slow and obvious truths: all pairs for validity, all
+//! subsets for floors, all orders for the exact search.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use streamweir_alloc::Policy;
+use streamweir_alloc::plan::{
+    Budget, FloorKind, Item, Life, Lives, LogPlanError, Plan, PlanError, Problem, Recorded, Users,
+    floor, replay,
+};
+use streamweir_trace::{AllocLog, BufferId, ByteRange, LogBuffer, LogEvent, StreamId};
+
+/// What one buffer may be, by nothing but its kernels: which accesses each has,
+/// and for each kernel all that happen before it.
+struct Slow {
+    accesses: Vec<Vec<usize>>,
+    before: Vec<Vec<bool>>,
+}
+
+impl Slow {
+    /// Closes the order of the kernels over chains and joins, one by one.
+    fn of(log: &AllocLog) -> Self {
+        let mut slow = Self {
+            accesses: vec![Vec::new(); log.buffers.len()],
+            before: Vec::new(),
+        };
+        let mut reached: Vec<Vec<usize>> = vec![Vec::new(); log.streams as usize];
+        for event in &log.events {
+            match event {
+                LogEvent::Join { from, to } => {
+                    let more = reached[from.index()].clone();
+                    reached[to.index()].extend(more);
+                }
+                LogEvent::Kernel {
+                    stream,
+                    reads,
+                    writes,
+                } => {
+                    let kernel = slow.before.len();
+                    let mut row = vec![false; kernel];
+                    for &earlier in &reached[stream.index()] {
+                        row[earlier] = true;
+                        for (mine, theirs) in row.iter_mut().zip(&slow.before[earlier]) {
+                            *mine |= theirs;
+                        }
+                    }
+                    slow.before.push(row);
+                    reached[stream.index()].push(kernel);
+                    for buffer in reads.iter().chain(writes) {
+                        slow.accesses[buffer.index()].push(kernel);
+                    }
+                }
+                LogEvent::Alloc(_) | LogEvent::Free(_) => {}
+            }
+        }
+        slow
+    }
+
+    fn ordered(&self, a: usize, b: usize) -> bool {
+        self.accesses[a].iter().all(|&last| {
+            let after = |&first: &usize| self.before[first].get(last).copied().unwrap_or(false);
+            self.accesses[b].iter().all(after)
+        })
+    }
+
+    fn conflict(&self, a: usize, b: usize) -> bool {
+        !self.ordered(a, b) && !self.ordered(b, a)
+    }
+}
+
+/// A program over a few streams: joins, buffers, kernels that may use what they
+/// are ordered after, and frees.
+fn log(choices: &[(u8, u8, u8, u16)], streams: u32) -> AllocLog {
+    let width = streams as usize;
+    let mut log = AllocLog {
+        streams,
+        ..AllocLog::default()
+    };
+    // What each stream has reached, as counts of the events of each.
+    let mut reached = vec![vec![0_usize; width]; width];
+    let mut points: Vec<(Vec<usize>, bool)> = Vec::new();
+    let mut count = 0;
+    for &(what, where_, which, bytes) in choices {
+        let stream = where_ as usize % width;
+        let id = StreamId(stream as u32);
+        match what % 8 {
+            0 => {
+                let from = which as usize % width;
+                if from != stream {
+                    let theirs = reached[from].clone();
+                    for (mine, theirs) in reached[stream].iter_mut().zip(theirs) {
+                        *mine = theirs.max(*mine);
+                    }
+                    let from = StreamId(from as u32);
+                    log.events.push(LogEvent::Join { from, to: id });
+                }
+            }
+            1 => {
+                let held = (0..points.len()).filter(|&at| points[at].1);
+                let held: Vec<usize> = held.collect();
+                if let Some(&at) = held.get(which as usize % held.len().max(1)) {
+                    points[at].1 = false;
+                    log.events.push(LogEvent::Free(BufferId::at(at)));
+                }
+            }
+            2..=4 => {
+                log.events.push(LogEvent::Alloc(BufferId::at(points.len())));
+                points.push((reached[stream].clone(), true));
+                log.buffers.push(LogBuffer {
+                    name: format!("buffer {}", log.buffers.len()),
+                    stream: id,
+                    bytes: u64::from(bytes),
+                    align: 1 << (which % 9),
+                });
+            }
+            _ => {
+                let usable = |at: &usize| {
+                    let (point, held) = &points[*at];
+                    *held && point.iter().zip(&reached[stream]).all(|(a, b)| a <= b)
+                };
+                let all: Vec<usize> = (0..points.len()).filter(usable).collect();
+                let pick = |by: usize| all.get(by % all.len().max(1)).map(|&at| BufferId::at(at));
+                count += 1;
+                reached[stream][stream] = count;
+                log.events.push(LogEvent::Kernel {
+                    stream: id,
+                    reads: pick(which as usize).into_iter().collect(),
+                    writes: pick(bytes as usize).into_iter().collect(),
+                });
+            }
+        }
+    }
+    log
+}
+
+fn programs() -> impl Strategy<Value = AllocLog> {
+    let choice = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u16>());
+    (prop::collection::vec(choice, 0..90), 1..5_u32).prop_map(|(all, streams)| log(&all, streams))
+}
+
+fn range(problem: &Problem, plan: &Plan, at: usize) -> ByteRange {
+    ByteRange::new(plan.offsets[at], plan.offsets[at] + problem.held()[at])
+}
+
+/// All that a plan promises, by all pairs.
+fn check(slow: &Slow, problem: &Problem, plan: &Plan, policy: Policy) {
+    let items = problem.items();
+    for a in 0..items.len() {
+        let place = range(problem, plan, a);
+        assert_eq!(place.start % items[a].align, 0, "buffer {a} at {place}");
+        assert!(place.len() >= items[a].bytes.max(1));
+        assert!(place.end <= plan.height, "buffer {a} at {place}");
+        let pool = plan.pools.iter().find(|(_, bytes)| bytes.contains(&place));
+        let owner = pool.expect("in a pool").0;
+        assert_eq!(owner, policy.is_isolated().then_some(items[a].pool));
+        for b in 0..a {
+            let apart = policy.is_isolated() && items[a].pool != items[b].pool;
+            if slow.conflict(a, b) || apart {
+                let other = range(problem, plan, b);
+                assert!(!place.overlaps(&other), "{b} at {other}, {a} at {place}");
+            }
+        }
+    }
+}
+
+/// The heaviest set without a pair in `ordered`, by all subsets.
+fn heaviest(bytes: &[u64], ordered: impl Fn(usize, usize) -> bool) -> u64 {
+    let count = bytes.len();
+    let has = |set: u32, at: usize| set >> at & 1 == 1;
+    (0..1_u32 << count)
+        .filter(|&set| {
+            let inside = |at: &usize| has(set, *at);
+            (0..count)
+                .filter(inside)
+                .all(|a| (0..count).filter(inside).all(|b| a == b || !ordered(a, b)))
+        })
+        .map(|set| {
+            (0..count)
+                .filter(|&at| has(set, at))
+                .map(|at| bytes[at])
+                .sum()
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// The lowest layout, by all orders in which each buffer is put at the lowest
+/// place above those that are there.
+fn lowest(bytes: &[u64], align: &[u64], conflict: &dyn Fn(usize, usize) -> bool) -> u64 {
+    fn go(
+        bytes: &[u64],
+        align: &[u64],
+        conflict: &dyn Fn(usize, usize) -> bool,
+        placed: &mut Vec<(usize, u64)>,
+        height: u64,
+        best: &mut u64,
+    ) {
+        if height >= *best {
+            return;
+        }
+        if placed.len() == bytes.len() {
+            *best = height;
+        }
+        for at in 0..bytes.len() {
+            if placed.iter().any(|&(other, _)| other == at) {
+                continue;
+            }
+            let tops = placed.iter().filter(|&&(other, _)| conflict(at, other));
+            let top = tops.map(|&(_, top)| top).max().unwrap_or(0);
+            let end = top.next_multiple_of(align[at]) + bytes[at];
+            placed.push((at, end));
+            go(bytes, align, conflict, placed, height.max(end), best);
+            placed.pop();
+        }
+    }
+    let mut best = u64::MAX;
+    go(bytes, align, conflict, &mut Vec::new(), 0, &mut best);
+    best
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn every_plan_keeps_what_it_promises(log in programs(), steps in 0..60_000_u64) {
+        let slow = Slow::of(&log);
+        let problem = Recorded::of(&log).unwrap().problem().unwrap();
+        for policy in [Policy::ORDERED, Policy::ISOLATED] {
+            let plan = problem.plan(policy, Budget::steps(steps), None);
+            check(&slow, &problem, &plan, policy);
+            prop_assert!(plan.height >= problem.floor().bytes);
+            prop_assert_eq!(&plan, &problem.plan(policy, Budget::steps(steps), None));
+        }
+        let reserved = problem.plan(Policy::ORDERED, Budget::steps(steps), None);
+        let by_stream: u64 = reserved.reserved_by_stream(&problem).iter().sum();
+        prop_assert_eq!(by_stream, reserved.height);
+    }
+
+    #[test]
+    fn lives_of_a_log_say_what_its_kernels_say(log in programs()) {
+        let slow = Slow::of(&log);
+        let recorded = Recorded::of(&log).unwrap();
+        for a in 0..log.buffers.len() {
+            for b in (0..log.buffers.len()).filter(|&b| b != a) {
+                prop_assert_eq!(recorded.accessed.before(a, b), slow.ordered(a, b), "{} {}", a, b);
+            }
+        }
+    }
+
+    #[test]
+    fn floors_are_the_heaviest_sets(
+        choices in prop::collection::vec((any::<u8>(), any::<u8>(), any::<u8>(), any::<u16>()), 0..36),
+        streams in 1..5_u32,
+    ) {
+        let log = log(&choices, streams);
+        prop_assume!(log.buffers.len() <= 13);
+        let slow = Slow::of(&log);
+        let recorded = Recorded::of(&log).unwrap();
+        let problem = recorded.problem().unwrap();
+        let used = |at: usize| !slow.accesses[at].is_empty();
+        let held: Vec<u64> = (0..log.buffers.len())
+            .map(|at| if used(at) { problem.held()[at] } else { 0 })
+            .collect();
+        let found = problem.floor();
+        prop_assert_eq!(found.bytes, heaviest(&held, |a, b| slow.ordered(a, b)));
+        let kind = if streams == 1 { FloorKind::MaximumLoad } else { FloorKind::Antichain };
+        prop_assert_eq!(found.kind, kind);
+        let online = floor(&recorded.held, problem.held());
+        let slow = heaviest(problem.held(), |a, b| recorded.held.before(a, b));
+        prop_assert_eq!(online.bytes, slow);
+    }
+
+    #[test]
+    fn the_exact_search_finds_the_lowest(
+        rows in prop::collection::vec((0..9_u64, 1..6_u64, 0..40_u64, 0..3_u32), 0..8)
+    ) {
+        let intervals: Vec<(u64, u64)> = rows.iter().map(|r| (r.0, r.0 + r.1)).collect();
+        let lives = Lives::on_one_axis(&intervals);
+        let items: Vec<Item> = rows
+            .iter()
+            .map(|r| Item { bytes: r.2, align: 1 << r.3, pool: 0 })
+            .collect();
+        let align: Vec<u64> = items.iter().map(|item| item.align).collect();
+        let problem = Problem::new(items, lives.clone()).unwrap();
+        let plan = problem.plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
+        let conflict = |a: usize, b: usize| lives.conflict(a, b);
+        let least = if rows.is_empty() { 0 } else { lowest(problem.held(), &align, &conflict) };
+        prop_assert_eq!(plan.height, least);
+    }
+
+    #[test]
+    fn pools_respect_what_a_log_orders(log in programs()) {
+        let slow = Slow::of(&log);
+        for users in [Users::Known, Users::Unknown] {
+            for policy in [Policy::ORDERED, Policy::ISOLATED] {
+                let replayed = replay(&log, policy, users).unwrap();
+                for a in 0..log.buffers.len() {
+                    for b in (0..a).filter(|&b| slow.conflict(a, b)) {
+                        prop_assert!(!replayed.ranges[a].overlaps(&replayed.ranges[b]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Ten lives of which greedy placement wastes some.
+fn hard() -> Problem {
+    let rows = [
+        (0, 4, 5),
+        (2, 7, 3),
+        (0, 2, 6),
+        (4, 9, 4),
+        (7, 12, 7),
+        (9, 14, 2),
+        (5, 11, 1),
+        (11, 15, 5),
+        (12, 16, 4),
+        (1, 6, 2),
+    ];
+    let intervals: Vec<(u64, u64)> = rows.iter().map(|r| (r.0, r.1)).collect();
+    let item = |r: &(u64, u64, u64)| Item {
+        bytes: r.2,
+        align: 1,
+        pool: 0,
+    };
+    let items = rows.iter().map(item).collect();
+    Problem::new(items, Lives::on_one_axis(&intervals)).unwrap()
+}
+
+#[test]
+fn a_deadline_that_is_over_still_gives_a_plan() {
+    let plan = hard().plan(Policy::ORDERED, Budget::time(Duration::ZERO), None);
+    assert!(plan.height >= hard().floor().bytes);
+    assert_eq!(plan.offsets.len(), 10);
+}
+
+#[test]
+fn a_capacity_that_is_met_ends_the_search() {
+    let loose = hard().plan(Policy::ORDERED, Budget::steps(u64::MAX), Some(1000));
+    assert_eq!(loose, hard().plan(Policy::ORDERED, Budget::steps(0), None));
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused() {
+    let item = |bytes, align| Item {
+        bytes,
+        align,
+        pool: 0,
+    };
+    let lives = || Lives::on_one_axis(&[(0, 1), (0, 1)]);
+    let problem = |a, b| Problem::new(vec![a, b], lives()).map(|_| ());
+    assert_eq!(
+        problem(item(1, 1), item(1, 0)),
+        Err(PlanError::Alignment { item: 1 })
+    );
+    for huge in [u64::MAX, u64::MAX - 300, 1 << 62] {
+        assert_eq!(
+            problem(item(1, 1), item(huge, 256)),
+            Err(PlanError::TooLarge { item: 1 })
+        );
+    }
+    let half = 1 << 61;
+    assert_eq!(
+        problem(item(half, 1), item(half, 1)),
+        Err(PlanError::TooLarge { item: 1 })
+    );
+    assert_eq!(
+        Problem::new(vec![item(1, 1)], lives()).map(|_| ()),
+        Err(PlanError::Lengths { items: 1, lives: 2 })
+    );
+}
+
+#[test]
+fn above_the_limit_the_floor_says_that_it_is_a_bound() {
+    let mut lives = Lives::new(2);
+    for at in 0..10_001_u32 {
+        lives.push(&Life {
+            begin: &[at, 0],
+            end: &[at + 1, 0],
+            span: (at, at),
+            chain: Some(0),
+        });
+    }
+    let floor = floor(&lives, &vec![7; 10_001]);
+    assert_eq!((floor.bytes, floor.kind), (7, FloorKind::LinearExtension));
+}
+
+#[test]
+fn a_use_that_nothing_orders_after_the_alloc_point_is_refused() {
+    let buffer = BufferId(0);
+    let (main, side) = (StreamId(0), StreamId(1));
+    let kernel = |stream| LogEvent::Kernel {
+        stream,
+        reads: Vec::new(),
+        writes: vec![buffer],
+    };
+    let before = LogEvent::Kernel {
+        stream: main,
+        reads: Vec::new(),
+        writes: Vec::new(),
+    };
+    let mut log = AllocLog {
+        streams: 2,
+        buffers: vec![LogBuffer {
+            name: "keys".to_owned(),
+            stream: main,
+            bytes: 1,
+            align: 256,
+        }],
+        events: vec![before, LogEvent::Alloc(buffer), kernel(side)],
+    };
+    let error = Recorded::of(&log).unwrap_err();
+    assert_eq!(
+        error,
+        LogPlanError::BeforeAllocPoint {
+            event: 2,
+            stream: 1,
+            buffer: "keys".to_owned(),
+            alloc: 1,
+            owner: 0,
+        }
+    );
+    log.events.insert(
+        2,
+        LogEvent::Join {
+            from: main,
+            to: side,
+        },
+    );
+    assert!(Recorded::of(&log).is_ok());
+}
