@@ -31,17 +31,14 @@ pub enum CertificateError {
     /// A count, an assumption or a list of unanalysed nodes does not match.
     #[error("the certificate misstates the {0} of the trace")]
     Misstated(&'static str),
-    /// The chains do not cover the graph, or are not ordered by its edges.
+    /// The sequence of nodes is no order of the graph, or its chains are not.
     #[error(
-        "the certificate's chains do not hold at node {0}: nothing orders it after its chain, or it stands in none or in two"
+        "the certificate's order does not hold at node {0}: it is named never, twice or ahead of a node that it follows, or nothing orders it after its chain"
     )]
-    Chains(NodeId),
+    Order(NodeId),
     /// The chains are so many that their clocks would not fit.
     #[error("the certificate covers the graph with {0} chains, too many to check")]
     TooWide(usize),
-    /// The edges form a cycle.
-    #[error("the graph has a cycle")]
-    Cycle,
     /// A rule that the certificate claims to hold does not.
     #[error("{rule} does not hold at node {node}")]
     NotEstablished {

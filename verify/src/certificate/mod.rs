@@ -1,14 +1,15 @@
 //! The certificate of a safe verdict, and its checker.
 //!
 //! A certificate says what was established about which trace: its digest, what
-//! it holds, what was assumed and what was left out. The one thing in it that
-//! is work to find is the cover of the graph by chains, from which anyone can
-//! recompute the order in one pass. It holds no clocks and no pairs, so it is
-//! four bytes per node and a little more.
+//! it holds, what was assumed and what was left out. What is work to find in it
+//! is a sequence of the nodes that the edges bear out, and a cover of the graph
+//! by chains, from which anyone can recompute the order in one pass. It holds no
+//! clocks and no pairs, so it is eight bytes per node and a little more.
 //!
-//! [`check`] trusts none of it. It shares no code with the rules or with the
-//! verifier's own order: it validates the chains, computes its order from
-//! them, and goes through the obligations of every rule again.
+//! [`check`] trusts none of it. Of the verifier it shares nothing but this form
+//! and [`digest`], which belongs to it: it validates the sequence and the chains,
+//! computes its order from them, and goes through the obligations of every rule
+//! again.
 
 mod check;
 mod digest;
@@ -26,7 +27,7 @@ use crate::report::Stats;
 use crate::rules::Context;
 
 /// The version of certificates that this build writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The proof of a safe verdict.
 ///
@@ -43,11 +44,14 @@ pub struct Certificate {
     pub digest: String,
     /// How much the verdict rests on.
     pub stats: Stats,
-    /// The chains: each node stands in one of them, once, and ends before the
-    /// next node of its chain ends.
-    pub chains: Vec<Vec<NodeId>>,
-    /// What the verdict takes for granted.
+    /// The nodes, each once and behind all that its edges come from, with the
+    /// number of its chain. Each node ends before the next one of its chain ends.
+    pub order: Vec<(NodeId, u32)>,
+    /// What the trace takes for granted.
     pub assumptions: Vec<String>,
+    /// How many words of parameters stand in for what kernels do not declare:
+    /// the verdict takes for granted that they touch no other known memory.
+    pub possible: u64,
     /// The nodes that the verdict does not speak about.
     pub not_analysed: Vec<NodeId>,
 }
@@ -59,8 +63,14 @@ impl Certificate {
             capture: report.capture.clone(),
             digest: digest(context.trace),
             stats: report.stats,
-            chains: context.reach.chains().to_vec(),
-            assumptions: report.assumptions.clone(),
+            order: context
+                .graph
+                .order()
+                .iter()
+                .map(|&node| (node, context.reach.place(node).0))
+                .collect(),
+            assumptions: context.trace.assumptions.clone(),
+            possible: context.trace.possible.len() as u64,
             not_analysed,
         }
     }

@@ -206,8 +206,7 @@ proptest! {
             // Graph memory may be at odds with rules that need no access.
             return Ok(());
         };
-        let words = Trace { possible: trace.possible.clone(), ..bare };
-        forged.assumptions = verify_with(&words, &options).unwrap().assumptions;
+        forged.possible = trace.possible.len() as u64;
         forged.digest = certificate::digest(&trace);
         forged.stats.accesses = trace.accesses.len() as u64;
         let accepted = certificate::check(&trace, &forged).is_ok();
