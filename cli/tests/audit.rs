@@ -235,3 +235,78 @@ fn drawings_go_to_the_path_or_into_the_folder() {
     );
     fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Two batches through one staging buffer. The second is filled in while the
+/// first may still be copied, unless the host waits for the stream.
+fn two_batches(waits: bool) -> String {
+    let part = |buffer: u32, mode: &str| json!([{ "buffer": buffer, "bytes": ["0x0", "0x100"], "mode": mode }]);
+    let step = |name: &str, kind: Value| json!({ "name": name, "kind": kind });
+    let mut steps = Vec::new();
+    for _ in 0..2 {
+        steps.push(step(
+            "fill",
+            json!({ "host": { "uses": part(0, "write") } }),
+        ));
+        let (from, to) = (json!({ "buffer": 0 }), json!({ "buffer": 1 }));
+        let copy = json!({ "stream": 0, "from": from, "to": to, "bytes": 256 });
+        steps.push(step("stage", json!({ "copy": copy })));
+        steps.push(step(
+            "decode",
+            json!({ "launch": { "stream": 0, "graph": 0 } }),
+        ));
+        if waits {
+            steps.push(step("wait", json!({ "sync_stream": { "stream": 0 } })));
+        }
+    }
+    let session = json!({
+        "name": "two batches",
+        "streams": [{ "name": "main" }],
+        "buffers": [
+            { "name": "staged", "host": true, "range": ["0x1000", "0x1100"] },
+            { "name": "tokens", "range": ["0x9000", "0x9100"] },
+        ],
+        "graphs": [{ "name": "decode", "uses": part(1, "read") }],
+        "steps": steps,
+    });
+    json!({ "format": "streamweir-session", "version": 1, "session": session }).to_string()
+}
+
+#[test]
+fn a_session_is_audited_as_a_session() {
+    let racing = Scratch::new("racing.json", &two_batches(false));
+    let waiting = Scratch::new("waiting.json", &two_batches(true));
+    let output = audit(&[racing.path(), waiting.path(), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let list = list(&output);
+    assert_eq!(list[0]["verdict"], "hazard");
+    let hazards = list[0]["hazards"].as_array().unwrap();
+    assert_eq!(hazards.len(), 1, "{hazards:?}");
+    assert_eq!(hazards[0]["rule"], "R12");
+    assert_eq!(hazards[0]["first"]["name"], "stage");
+    assert_eq!(hazards[0]["second"]["name"], "fill");
+    assert_eq!(list[0]["stats"]["nodes"], 6);
+    assert_eq!(list[0]["stats"]["streams"], 1);
+    assert_eq!(list[1]["verdict"], "safe");
+    assert_eq!(audit(&[waiting.path(), "--strict"]).status.code(), Some(0));
+
+    let output = audit(&[racing.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = str::from_utf8(&output.stdout).unwrap();
+    assert!(text.contains("hazard[R12]"), "{text}");
+    let footer = "hazard: session \"two batches\", 1 hazard (6 steps,";
+    assert!(text.contains(footer), "{text}");
+    assert!(!text.contains("capture"), "{text}");
+}
+
+/// A session has pages, too: steps are drawn as nodes are.
+#[test]
+fn a_session_is_drawn() {
+    let racing = Scratch::new("drawn.json", &two_batches(false));
+    let [page, graph] = ["drawn.html", "drawn.dot"].map(|name| Scratch::new(name, ""));
+    let output = audit(&[racing.path(), "--html", page.path(), "--dot", graph.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let page = fs::read_to_string(page.path()).unwrap();
+    assert!(page.contains("two batches") && page.contains("stage"));
+    let graph = fs::read_to_string(graph.path()).unwrap();
+    assert!(graph.contains("stage") && graph.contains("decode"));
+}

@@ -72,7 +72,7 @@ pub use fix::Fix;
 pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
-pub use report::{BufferNote, Hazard, Report, Site, Stats, Verdict, dot, html};
+pub use report::{BufferNote, Hazard, Report, Site, Stats, Subject, Verdict, dot, html};
 pub use rules::{FREED_BY_LAUNCHER, Growth, Rule};
 pub use session::{verify_session, verify_session_with};
 

@@ -6,7 +6,7 @@ use streamweir_trace::{BufferId, Trace};
 use crate::certificate::{Certificate, pointers_assumed};
 use crate::findings::{Cause, Findings, Group};
 use crate::report::headline::headline;
-use crate::report::{BufferNote, Hazard, Report, Site, Stats, Verdict, draw};
+use crate::report::{BufferNote, Hazard, Report, Site, Stats, Subject, Verdict, draw};
 use crate::rules::{Context, growth};
 use crate::{Options, unanalysed};
 
@@ -23,6 +23,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
     let unanalysed = unanalysed::nodes(trace, &context.facts.opaque);
     let mut report = Report {
         capture: trace.name.clone(),
+        subject: Subject::Capture,
         verdict,
         hazards: findings
             .into_sorted()

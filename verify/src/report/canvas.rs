@@ -128,7 +128,7 @@ impl Arrow {
         let shaft = |columns: usize| {
             let dash = |at: usize| match self.line {
                 Line::Solid => '-',
-                _ if at % 2 == 0 => '-',
+                _ if at.is_multiple_of(2) => '-',
                 _ => ' ',
             };
             (0..columns).map(dash).collect::<String>()

@@ -28,8 +28,11 @@ const RULES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/hazar
 /// The answer of the verifier. Its `Display` is the text report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The name of the capture.
+    /// The name of the capture, or of the session.
     pub capture: String,
+    /// What was checked.
+    #[serde(default)]
+    pub subject: Subject,
     /// The verdict.
     pub verdict: Verdict,
     /// The hazards, one per rule and pair of nodes, sorted by rule and then by
@@ -50,6 +53,27 @@ pub struct Report {
     /// The proof of a safe verdict, when it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+}
+
+/// What a verdict is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// A captured graph, of nodes.
+    #[default]
+    Capture,
+    /// A session, of steps: launches of graphs and the work around them.
+    Session,
+}
+
+impl Subject {
+    /// The subject, and one of what it consists of, in words.
+    pub const fn words(self) -> [&'static str; 2] {
+        match self {
+            Self::Capture => ["capture", "node"],
+            Self::Session => ["session", "step"],
+        }
+    }
 }
 
 /// The verdict about a trace.

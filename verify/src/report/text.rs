@@ -36,7 +36,8 @@ impl Display for Report {
             Verdict::Possible => ("possible", Some(self.hazards_total)),
             Verdict::Hazard => ("hazard", Some(self.hazards_total)),
         };
-        write!(f, "{word}: capture \"{}\"", self.capture)?;
+        let [subject, part] = self.subject.words();
+        write!(f, "{word}: {subject} \"{}\"", self.capture)?;
         if let Some(total) = total {
             write!(f, ", {}", Count(total, "hazard"))?;
         }
@@ -44,7 +45,7 @@ impl Display for Report {
         writeln!(
             f,
             " ({}, {}, {}, {} compared {})",
-            Count(stats.nodes, "node"),
+            Count(stats.nodes, part),
             Count(stats.edges, "edge"),
             Count(stats.streams, "stream"),
             Count(stats.accesses, "access"),

@@ -8,7 +8,7 @@ use streamweir_trace::{BufferId, ByteRange, NodeId, StepId, Trace};
 use super::fix::read_earlier;
 use super::outputs::Overwritten;
 use super::regions::addresses;
-use crate::report::{Site, draw};
+use crate::report::{Site, Subject, draw};
 use crate::rules::Context;
 use crate::rules::{r05_in_flight as in_flight, r12_external as external};
 use crate::{BufferNote, Fix, Hazard, Report, Rule, Verdict};
@@ -23,6 +23,7 @@ pub(super) fn put_into_words(
 ) -> Report {
     let trace = context.trace;
     let mut report = found;
+    report.subject = Subject::Session;
     for hazard in &mut report.hazards {
         if hazard.rule == Rule::UnorderedConflict {
             conflict(session, hazard);
