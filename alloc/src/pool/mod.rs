@@ -66,7 +66,7 @@ use std::sync::Arc;
 // loom's atomics cannot be static.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use streamweir_trace::{NodeId, StreamId};
+use streamweir_trace::{ByteRange, NodeId, StreamId};
 
 pub use self::record::{Block, BlockId, BlockKind, BlockRecord};
 use self::state::State;
@@ -356,6 +356,12 @@ impl Pools {
         self.state
             .lock()
             .report(self.policy, Arc::clone(self.view.arena().name()))
+    }
+
+    /// The memory that the pools hold, whether blocks lie in it or not, and the
+    /// stream whose pool it is; `None` where all streams share one.
+    pub fn reserved(&self) -> Vec<(Option<StreamId>, ByteRange)> {
+        self.state.lock().reserved()
     }
 
     /// Ends the capture as a success. The graph keeps the lease: while it lives,

@@ -225,6 +225,11 @@ impl Space {
         }
     }
 
+    /// What the arena has granted.
+    pub(super) fn granted(&self) -> impl Iterator<Item = ByteRange> {
+        self.runs.iter().map(|run| run.granted.range)
+    }
+
     /// Adds bytes that nothing in this capture has used.
     pub(super) fn add(&mut self, granted: Span) {
         let adjoining = self.runs.iter().position(|run| {

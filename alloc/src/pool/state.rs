@@ -169,6 +169,16 @@ impl State {
         self.streams[stream.index()].reserved += span.range.len();
     }
 
+    pub(super) fn reserved(&self) -> Vec<(Option<StreamId>, ByteRange)> {
+        let spaces = self.spaces.iter().enumerate();
+        spaces
+            .flat_map(|(at, space)| {
+                let stream = self.policy.is_isolated().then(|| StreamId::at(at));
+                space.granted().map(move |range| (stream, range))
+            })
+            .collect()
+    }
+
     /// Makes the chunk that was found a block.
     pub(super) fn bind(
         &mut self,

@@ -430,3 +430,34 @@ fn a_handle_may_be_dropped_on_another_thread_while_this_one_allocates() {
     dropper.join().unwrap();
     assert_eq!(pools.report().buffers.len(), held.len());
 }
+
+/// What is held is more than what blocks lie in: whole spans, freed or not.
+#[test]
+fn what_is_reserved_is_told_by_stream_where_pools_are_apart() {
+    let bytes = |held: &[(Option<StreamId>, ByteRange)], stream| -> u64 {
+        let held = held.iter().filter(|held| held.0 == stream);
+        held.map(|held| held.1.len()).sum()
+    };
+    for policy in [Policy::ISOLATED, Policy::ORDERED] {
+        let (pools, main, side) = forked(policy);
+        assert_eq!(pools.reserved(), []);
+        let a = pools.alloc(main, 4096, "a").unwrap();
+        pools.free(a.id).unwrap();
+        let b = pools.alloc(side, 5000, "b").unwrap();
+        let held = pools.reserved();
+        for (block, stream) in [(a, main), (b, side)] {
+            let owner = policy.is_isolated().then_some(stream);
+            let found = held.iter().find(|held| held.1.contains(&block.range));
+            assert_eq!(found.unwrap().0, owner, "{policy}");
+        }
+        match policy.is_isolated() {
+            true => assert_eq!(
+                [main, side].map(|stream| bytes(&held, Some(stream))),
+                [4 * KIB, 8 * KIB]
+            ),
+            false => assert_eq!(bytes(&held, None), pools.report().reserved),
+        }
+        let total: u64 = held.iter().map(|held| held.1.len()).sum();
+        assert_eq!(total, pools.report().reserved, "{policy}");
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use streamweir_trace::Trace;
+use streamweir_alloc::BlockKind;
+use streamweir_trace::{ByteRange, Reserved, Trace};
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify_driver};
 
 use super::record::What;
@@ -128,8 +129,41 @@ impl Core {
             read,
             own_all,
         );
-        traces.declared.reserved = self.reserved();
+        traces.declared.reserved = self.held_for_scratch();
         traces
+    }
+
+    /// The memory that the pools hold for scratch, used or not. A workspace lies
+    /// in a pool, too, but is no scratch that could have been packed closer.
+    fn held_for_scratch(&self) -> Vec<Reserved> {
+        let held = match self.emits_at_once() {
+            true => {
+                let pools = self.session.pools.reserved().into_iter();
+                pools
+                    .map(|(stream, range)| Reserved { stream, range })
+                    .collect()
+            }
+            false => self.reserved(),
+        };
+        let mut workspaces: Vec<ByteRange> = (self.blocks().into_iter())
+            .filter(|block| block.kind == BlockKind::Workspace)
+            .map(|block| block.range)
+            .collect();
+        workspaces.sort_unstable();
+        let mut scratch = Vec::with_capacity(held.len());
+        for Reserved { stream, range } in held {
+            let mut from = range.start;
+            let inside = workspaces.iter().filter(|other| other.overlaps(&range));
+            let end = ByteRange::new(range.end, range.end);
+            for workspace in inside.chain([&end]) {
+                if from < workspace.start {
+                    let range = ByteRange::new(from, workspace.start);
+                    scratch.push(Reserved { stream, range });
+                }
+                from = from.max(workspace.end);
+            }
+        }
+        scratch
     }
 
     /// The verifier's word, and the trace that it is about: what was recorded,

@@ -264,7 +264,7 @@ impl<'a> Builder<'a> {
                     grid: shape.grid,
                     block: shape.block,
                     shared_bytes: shape.shared_bytes,
-                    sync: BlockSync::Independent,
+                    sync: launched(info.signature.sync),
                     params: self.params(info, params, pointers),
                 };
                 add(NodeKind::Kernel(kernel), symbol.to_owned());
@@ -425,6 +425,15 @@ impl<'a> Builder<'a> {
                 .collect();
         }
         self.nodes_of(index).collect()
+    }
+}
+
+/// What the blocks of a launch do, by the declaration of their kernel. Launches
+/// here are plain ones: what only a cooperative launch guarantees is not.
+fn launched(declared: BlockSync) -> BlockSync {
+    match declared {
+        BlockSync::Cooperative => BlockSync::Spin,
+        sync => sync,
     }
 }
 

@@ -25,6 +25,7 @@ mod signature;
 
 pub use element::{Element, Ptr, Scalar};
 pub use signature::{Atomic, BufferSpec, In, InOut, Out, ParamDecl, Role, Signature, Spec};
+pub use streamweir_trace::BlockSync;
 
 use crate::driver::sim::{SimBlock, SimFault, SimKernel};
 
@@ -69,14 +70,33 @@ pub fn twin<K: Kernel>(
 /// name, so declare the kernel `extern "C"` in CUDA C++. The
 /// type has no value of its name, so that a variable may have it: name the
 /// kernel by type, `module.kernel::<scale>()`.
+///
+/// # Blocks that wait for each other
+/// `#[blocks(Spin)]` in front says that the blocks of the kernel spin on each
+/// other's progress: a barrier over the grid, a counter that the last block
+/// waits for. The verifier then refuses to have another kernel run beside it
+/// (R14), for the blocks that spin may keep those that they wait for from
+/// starting. `#[blocks(Cooperative)]` says that they do, and that a cooperative
+/// launch makes them resident together; a plain launch, such as those of
+/// [`Stream::launch`](crate::Stream::launch), does not, so there they spin.
+///
+/// ```
+/// use streamweir_sched::kernel;
+/// use streamweir_sched::kernel::{BlockSync, In, InOut, Kernel, Out};
+///
+/// kernel! {
+///     /// Top-k in one pass: the last block waits for the others.
+///     #[blocks(Spin)]
+///     pub fn top_k(scores: In<f32>, arrived: InOut<u32>, picked: Out<i32>, k: u32);
+/// }
+///
+/// assert_eq!(top_k::signature().sync, BlockSync::Spin);
+/// ```
 #[macro_export]
 macro_rules! kernel {
-    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($param:ident: $spec:ty),* $(,)?) $(;)?)+) => {
+    ($($(#[$($meta:tt)*])* $vis:vis fn $name:ident($($param:ident: $spec:ty),* $(,)?) $(;)?)+) => {
         $(
-            $(#[$meta])*
-            #[allow(non_camel_case_types)]
-            #[derive(Clone, Copy, Debug)]
-            $vis struct $name {}
+            $crate::__kernel_type! { [] [$([$($meta)*])*] $vis $name }
 
             impl $crate::kernel::Kernel for $name {
                 const SYMBOL: &'static str = stringify!($name);
@@ -90,6 +110,7 @@ macro_rules! kernel {
                             $crate::kernel::ParamDecl::of::<$spec>(stringify!($param)),
                         )*] },
                     )
+                    .with_sync($crate::__kernel_sync!($([$($meta)*])*))
                 }
 
                 #[allow(unused_variables, unused_mut, unused_assignments)]
@@ -117,4 +138,32 @@ macro_rules! kernel {
             }
         )+
     };
+}
+
+/// The type of a kernel, with all of its attributes but those that are for
+/// [`kernel!`] itself.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kernel_type {
+    ([$($kept:tt)*] [] $vis:vis $name:ident) => {
+        $(#$kept)*
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, Debug)]
+        $vis struct $name {}
+    };
+    ([$($kept:tt)*] [[blocks($sync:ident)] $($more:tt)*] $vis:vis $name:ident) => {
+        $crate::__kernel_type! { [$($kept)*] [$($more)*] $vis $name }
+    };
+    ([$($kept:tt)*] [$meta:tt $($more:tt)*] $vis:vis $name:ident) => {
+        $crate::__kernel_type! { [$($kept)* $meta] [$($more)*] $vis $name }
+    };
+}
+
+/// What the attribute `blocks` says, if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kernel_sync {
+    () => { $crate::kernel::BlockSync::Independent };
+    ([blocks($sync:ident)] $($more:tt)*) => { $crate::kernel::BlockSync::$sync };
+    ($meta:tt $($more:tt)*) => { $crate::__kernel_sync!($($more)*) };
 }

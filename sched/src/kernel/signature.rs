@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use streamweir_trace::AccessMode;
+use streamweir_trace::{AccessMode, BlockSync};
 
 use super::element::{Element, Ptr, Scalar};
 use crate::driver::ParamSlot;
@@ -128,12 +128,24 @@ pub struct Signature {
     pub symbol: &'static str,
     /// The parameters.
     pub params: &'static [ParamDecl],
+    /// Whether the blocks of a launch wait for each other.
+    pub sync: BlockSync,
 }
 
 impl Signature {
-    /// The declaration of `symbol`.
+    /// The declaration of `symbol`, whose blocks do not wait for each other.
     pub const fn new(symbol: &'static str, params: &'static [ParamDecl]) -> Self {
-        Self { symbol, params }
+        Self {
+            symbol,
+            params,
+            sync: BlockSync::Independent,
+        }
+    }
+
+    /// The same with what the blocks of a launch do.
+    #[must_use]
+    pub const fn with_sync(self, sync: BlockSync) -> Self {
+        Self { sync, ..self }
     }
 
     /// Where each parameter stands in the parameter buffer: C layout.
