@@ -1,16 +1,19 @@
 //! Audits of graphs that the engine captured itself, with driver calls alone.
 
+use streamweir::Device;
 use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
 use streamweir::driver::{EventScope, GraphHandle, ModuleImage, StreamHandle};
 use streamweir::trace::{BufferKind, ByteRange, NodeKind};
 use streamweir::verify::{Options, Report, Rule, Verdict};
-use streamweir::Device;
 
 use super::{Outcome, Test, ensure};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("memory_of_the_graph_is_freed_once_and_in_time", graph_memory),
+    (
+        "memory_of_the_graph_is_freed_once_and_in_time",
+        graph_memory,
+    ),
     ("a_child_graph_is_expanded", child_graph),
     ("pointers_alone_prove_nothing", pointers),
 ];
@@ -40,7 +43,10 @@ pub(crate) fn begin(device: &Device, stream: StreamHandle) -> Outcome {
     Ok(unsafe { device.driver().capture_begin(stream, mode) }?)
 }
 
-pub(crate) fn end(device: &Device, stream: StreamHandle) -> Result<GraphHandle, libtest_mimic::Failed> {
+pub(crate) fn end(
+    device: &Device,
+    stream: StreamHandle,
+) -> Result<GraphHandle, libtest_mimic::Failed> {
     // SAFETY: a live stream.
     Ok(unsafe { device.driver().capture_end(stream) }?)
 }
@@ -50,7 +56,11 @@ fn fill(device: &Device, stream: StreamHandle, to: u64) -> Outcome {
     Ok(unsafe { device.driver().fill_async(stream, to, 1, BYTES) }?)
 }
 
-fn judged(device: &Device, graph: GraphHandle, options: AuditOptions) -> Result<Report, libtest_mimic::Failed> {
+fn judged(
+    device: &Device,
+    graph: GraphHandle,
+    options: AuditOptions,
+) -> Result<Report, libtest_mimic::Failed> {
     // SAFETY: a live graph that nobody changes.
     let found = unsafe { audit(device, graph, options) }?;
     Ok(found.verify(&Options::default())?)
@@ -90,7 +100,9 @@ fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
         let found = unsafe { audit(&device, graph, options) }?;
         let report = found.verify(&Options::default())?;
         let buffers = &found.trace().buffers;
-        let made = buffers.iter().find(|buffer| buffer.range == ByteRange::new(at, at + BYTES));
+        let made = buffers
+            .iter()
+            .find(|buffer| buffer.range == ByteRange::new(at, at + BYTES));
         ensure(
             made.is_some_and(|buffer| match buffer.kind {
                 BufferKind::Graph { free: node, .. } => node.is_some() == (free != "never"),
@@ -99,7 +111,9 @@ fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
             || format!("{free}: the graph's memory is not among {buffers:?}"),
         )?;
         let rules: Vec<Rule> = report.hazards.iter().map(|hazard| hazard.rule).collect();
-        ensure(rules == Vec::from_iter(expected), || format!("{free}: {report}"))?;
+        ensure(rules == Vec::from_iter(expected), || {
+            format!("{free}: {report}")
+        })?;
         // SAFETY: the graph is ours, and was never instantiated.
         unsafe { device.driver().graph_destroy(graph) }?;
     }
@@ -122,12 +136,15 @@ fn child_graph(device: &Device, _: &ModuleImage) -> Outcome {
             let after = if ordered { &first[..] } else { &[] };
             driver.graph_add_child(outer, after, inner)?;
         }
-        let options = || AuditOptions::named("child").knowing("data", ByteRange::new(memory, memory + BYTES));
+        let options =
+            || AuditOptions::named("child").knowing("data", ByteRange::new(memory, memory + BYTES));
         let report = judged(device, outer, options())?;
         ensure(report.verdict == expected, || report.to_string())?;
         ensure(report.not_analysed.is_empty(), || report.to_string())?;
         if !ordered {
-            ensure(report.to_string().contains("in child n"), || report.to_string())?;
+            ensure(report.to_string().contains("in child n"), || {
+                report.to_string()
+            })?;
         }
         // SAFETY: ours, and never instantiated.
         unsafe { driver.graph_destroy(outer) }?;
@@ -162,21 +179,29 @@ fn pointers(device: &Device, image: &ModuleImage) -> Outcome {
     launch(side)?;
     order(device, side, main)?;
     let graph = end(device, main)?;
-    let known = AuditOptions::named("known").knowing("data", ByteRange::new(memory, memory + BYTES));
+    let known =
+        AuditOptions::named("known").knowing("data", ByteRange::new(memory, memory + BYTES));
     let report = judged(device, graph, known)?;
     ensure(report.verdict == Verdict::Possible, || report.to_string())?;
-    ensure(report.hazards[0].rule == Rule::UnorderedConflict, || report.to_string())?;
+    ensure(report.hazards[0].rule == Rule::UnorderedConflict, || {
+        report.to_string()
+    })?;
     let report = judged(device, graph, AuditOptions::named("unknown"))?;
     ensure(report.verdict == Verdict::Possible, || report.to_string())?;
     ensure(
-        report.hazards.iter().all(|hazard| hazard.rule == Rule::UnknownMemory),
+        report
+            .hazards
+            .iter()
+            .all(|hazard| hazard.rule == Rule::UnknownMemory),
         || report.to_string(),
     )?;
     // SAFETY: a live graph.
     let kinds = unsafe {
         let nodes = driver.graph_nodes(graph)?;
-        let kinds: Result<Vec<NodeKind>, _> =
-            nodes.into_iter().map(|node| driver.graph_node(node)).collect();
+        let kinds: Result<Vec<NodeKind>, _> = nodes
+            .into_iter()
+            .map(|node| driver.graph_node(node))
+            .collect();
         driver.graph_destroy(graph)?;
         driver.mem_free(memory)?;
         driver.module_unload(module)?;

@@ -10,13 +10,13 @@ use std::mem::MaybeUninit;
 use std::ptr;
 use std::time::Duration;
 
+use streamweir::Device;
 use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::cublaslt::{result as lt, sys};
 use streamweir::driver::{ModuleImage, StreamHandle};
 use streamweir::infer::{InferOptions, Inference, Outcome as Found, infer_writes};
 use streamweir::trace::ByteRange;
 use streamweir::verify::{Options, Report, Rule, Verdict};
-use streamweir::Device;
 
 use super::audit::{begin, end, order};
 use super::isolated::in_own_process;
@@ -57,13 +57,15 @@ impl Product {
 
         const WANTED: usize = 64;
         let handle = lt::create_handle()?;
-        let desc = lt::create_matmul_desc(sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, CUDA_R_32F)?;
+        let desc =
+            lt::create_matmul_desc(sys::cublasComputeType_t::CUBLAS_COMPUTE_32F, CUDA_R_32F)?;
         let (transposed, workspace) = (1_i32, WORKSPACE);
         let a = lt::create_matrix_layout(CUDA_R_16BF, DEPTH, SIZE, DEPTH as i64)?;
         let b = lt::create_matrix_layout(CUDA_R_16BF, DEPTH, SIZE, DEPTH as i64)?;
         let d = lt::create_matrix_layout(CUDA_R_32F, SIZE, SIZE, SIZE as i64)?;
         let preference = lt::create_matmul_pref()?;
-        let mut found = [const { MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::zeroed() }; WANTED];
+        let mut found =
+            [const { MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::zeroed() }; WANTED];
         let mut count = 0;
         // SAFETY: live descriptors; the values have the attributes' sizes, and
         // the array has room for what is asked for.
@@ -185,7 +187,11 @@ fn show(inference: &Inference) -> String {
             let bytes: u64 = runs.iter().map(|(_, run)| run.len()).sum();
             let mut buffers: Vec<String> = runs.iter().map(|(id, _)| id.to_string()).collect();
             buffers.dedup();
-            format!("{node}: {bytes} bytes in {} runs of {}", runs.len(), buffers.join(", "))
+            format!(
+                "{node}: {bytes} bytes in {} runs of {}",
+                runs.len(),
+                buffers.join(", ")
+            )
         }
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -201,7 +207,10 @@ fn judge(one_workspace: bool) -> Result<(Report, Report, Inference, usize), Fail
     let places = [[0, 1, 2].map(at), [3, 4, 5].map(at)];
     let workspaces = [at(6), if one_workspace { at(6) } else { at(7) }];
     // What the library loads and sets up must not happen under capture.
-    for (stream, both) in [main, side].into_iter().zip(places.into_iter().zip(workspaces)) {
+    for (stream, both) in [main, side]
+        .into_iter()
+        .zip(places.into_iter().zip(workspaces))
+    {
         product.enqueue(stream, both.0, both.1)?;
         // SAFETY: a live stream.
         unsafe { driver.stream_synchronize(stream) }?;
@@ -214,7 +223,10 @@ fn judge(one_workspace: bool) -> Result<(Report, Report, Inference, usize), Fail
     let graph = end(&device, main)?;
     let mut options = AuditOptions::named("two products");
     for piece in &pieces {
-        options = options.knowing(piece.name, ByteRange::new(piece.start, piece.start + piece.bytes));
+        options = options.knowing(
+            piece.name,
+            ByteRange::new(piece.start, piece.start + piece.bytes),
+        );
     }
     // SAFETY: a live graph that nobody changes.
     let mut found = unsafe { audit(&device, graph, options) }?;
@@ -248,12 +260,18 @@ pub(crate) fn child(what: &str) -> Outcome {
         ensure(
             proven.all(|hazard| {
                 hazard.rule == Rule::UnorderedConflict
-                    && hazard.buffers.iter().all(|buffer| buffer.name == "workspace 0")
+                    && hazard
+                        .buffers
+                        .iter()
+                        .all(|buffer| buffer.name == "workspace 0")
             }),
             text,
         )
     } else {
-        ensure(after.verdict != Verdict::Hazard && proven.next().is_none(), text)?;
+        ensure(
+            after.verdict != Verdict::Hazard && proven.next().is_none(),
+            text,
+        )?;
         ensure(!after.assumptions.is_empty(), text)
     }
 }

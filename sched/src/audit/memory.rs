@@ -242,3 +242,75 @@ fn touch(
         None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use streamweir_trace::{AllocNode, CopyNode, FillNode, FreeNode, Node};
+
+    use super::*;
+
+    fn trace(kinds: impl IntoIterator<Item = NodeKind>) -> Trace {
+        let mut trace = Trace::new("test");
+        for kind in kinds {
+            trace.add_node(Node::new(kind, "node"));
+        }
+        trace
+    }
+
+    #[test]
+    fn an_address_that_is_handed_out_twice_is_two_buffers() {
+        let alloc = |bytes| NodeKind::MemAlloc(AllocNode { at: 0x7000, bytes });
+        let free = || NodeKind::MemFree(FreeNode { at: 0x7000 });
+        let mut trace = trace([alloc(64), free(), alloc(32), free(), free()]);
+        graph_buffers(&mut trace);
+        let found: Vec<_> = trace
+            .buffers
+            .iter()
+            .map(|buffer| (buffer.range.len(), buffer.kind.clone()))
+            .collect();
+        let kind = |alloc, free| BufferKind::Graph {
+            alloc: NodeId(alloc),
+            free: Some(NodeId(free)),
+        };
+        assert_eq!(found, [(64, kind(0, 1)), (32, kind(2, 3))]);
+    }
+
+    #[test]
+    fn rows_are_touched_one_by_one_and_what_has_no_address_is_not_analysed() {
+        let strided = CopyNode {
+            rows: 2,
+            to_pitch: 256,
+            from_pitch: 64,
+            ..CopyNode::linear(0x7000, 0x9000, 64)
+        };
+        let to_array = CopyNode::linear(0, 0x9000, 64);
+        let tall = FillNode {
+            rows: MOST_ROWS + 1,
+            pitch: 2,
+            ..FillNode::linear(0x7000, 1, 0)
+        };
+        let mut trace = trace([
+            NodeKind::Memcpy(strided),
+            NodeKind::Memcpy(to_array),
+            NodeKind::Memset(tall),
+        ]);
+        let mut touches = Vec::new();
+        operands(&mut trace, &mut touches);
+        let found: Vec<_> = touches
+            .iter()
+            .map(|(node, access)| (node.0, access.range.start, access.range.len(), access.mode))
+            .collect();
+        let (read, write) = (AccessMode::Read, AccessMode::Write);
+        assert_eq!(
+            found,
+            [
+                (0, 0x7000, 64, write),
+                (0, 0x7100, 64, write),
+                (0, 0x9000, 64, read),
+                (0, 0x9040, 64, read),
+            ]
+        );
+        let analysed: Vec<bool> = trace.nodes.iter().map(|node| node.analysed).collect();
+        assert_eq!(analysed, [true, false, false]);
+    }
+}

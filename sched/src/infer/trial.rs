@@ -11,6 +11,9 @@ use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Result};
 use crate::owned::{OwnedExec, OwnedGraph, OwnedStream, Shared, download, upload};
 
+/// Bytes of buffers that were seen to change.
+type Runs = Vec<(BufferId, ByteRange)>;
+
 /// What is told about a trial that begins or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
@@ -19,7 +22,7 @@ pub(super) enum Progress {
     /// This kernel is about to run.
     Begin(NodeId),
     /// So much is known of it whatever the rest of its trials does.
-    Seen(NodeId, Vec<(BufferId, ByteRange)>),
+    Seen(NodeId, Runs),
     /// This is known of it.
     Done(NodeId, Outcome),
 }
@@ -50,7 +53,7 @@ pub(super) unsafe fn run(
                 // SAFETY: the caller's promise; the handle is of the live graph.
                 let tried = unsafe {
                     bench.try_kernel(handle, &named(audit, id), &mut |runs| {
-                        tell(&Progress::Seen(id, runs.to_vec()))
+                        tell(&Progress::Seen(id, runs.clone()))
                     })
                 }?;
                 match tried {
@@ -198,8 +201,8 @@ impl<'a> Bench<'a> {
         &mut self,
         handle: NodeHandle,
         named: &[BufferId],
-        seen: &mut dyn FnMut(&[(BufferId, ByteRange)]) -> Result<()>,
-    ) -> Result<DriverResult<Vec<(BufferId, ByteRange)>>> {
+        seen: &mut dyn FnMut(&Runs) -> Result<()>,
+    ) -> Result<DriverResult<Runs>> {
         let lens = self.blocks.iter().map(|block| block.saved.len());
         let mut changed: Vec<Vec<bool>> = lens.map(|len| vec![false; len]).collect();
         // SAFETY: a node of a live graph, by the caller's promise.
@@ -284,7 +287,7 @@ impl<'a> Bench<'a> {
         Ok(outputs)
     }
 
-    fn runs(&self, changed: &[Vec<bool>]) -> Vec<(BufferId, ByteRange)> {
+    fn runs(&self, changed: &[Vec<bool>]) -> Runs {
         let blocks = self.blocks.iter().zip(changed);
         blocks
             .flat_map(|(block, changed)| {

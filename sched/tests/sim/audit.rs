@@ -181,6 +181,40 @@ fn noted_calls_declare_what_their_nodes_touch() {
 }
 
 #[test]
+fn what_stands_before_a_call_is_not_the_calls() {
+    let rig = Rig::new();
+    let driver = &**rig.device.driver();
+    let mut calls = CallLog::default();
+    begin(driver, rig.main).unwrap();
+    rig.bump(rig.main, 0);
+    let noted = unsafe {
+        calls.call(&rig.device, rig.main, "gemm", Some(&[]), || {
+            rig.bump(rig.main, 1)
+        })
+    };
+    noted.unwrap();
+    rig.bump(rig.main, 2);
+    let graph = end(driver, rig.main).unwrap();
+    let options = AuditOptions {
+        calls,
+        ..rig.options()
+    };
+    let found = unsafe { audit(&rig.device, graph, options) }.unwrap();
+    let nodes = &found.trace().nodes;
+    let analysed: Vec<bool> = nodes.iter().map(|node| node.analysed).collect();
+    assert_eq!(analysed, [false, true, false]);
+    assert_eq!(found.trace().scope_of(NodeId(1)), Some("gemm"));
+    assert_eq!(found.trace().scope_of(NodeId(0)), None);
+    let possible: Vec<u32> = found
+        .trace()
+        .possible
+        .iter()
+        .map(|word| word.node.0)
+        .collect();
+    assert_eq!(possible, [0, 2]);
+}
+
+#[test]
 fn a_call_outside_a_capture_is_refused() {
     let rig = Rig::new();
     let noted = unsafe { CallLog::default().call(&rig.device, rig.main, "gemm", None, || ()) };
@@ -252,4 +286,10 @@ fn a_child_graph_is_expanded_in_its_place() {
     let report = verdict(&rig.audit(outer));
     assert_eq!(report.verdict, Verdict::Safe, "{report}");
     assert!(report.not_analysed.is_empty(), "{report}");
+    // And a second child behind the first: what follows waits for all of it.
+    let last = unsafe { driver.graph_nodes(outer) }.unwrap()[1];
+    unsafe { driver.graph_add_child(outer, &[last], inner) }.unwrap();
+    let report = verdict(&rig.audit(outer));
+    assert_eq!(report.verdict, Verdict::Safe, "{report}");
+    assert_eq!(report.stats.nodes, 9, "{report}");
 }
