@@ -6,6 +6,7 @@ mod demo;
 mod device;
 mod doctor;
 mod exit;
+mod place;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ enum What {
     Audit(audit::Options),
     Demo(demo::Options),
     Doctor(doctor::Options),
+    Place(place::Options),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         What::Audit(options) => audit::run(&options),
         What::Demo(options) => demo::run(&options),
         What::Doctor(options) => doctor::run(&options),
+        What::Place(options) => place::run(&options),
     };
     done.unwrap_or_else(Failure::report)
 }

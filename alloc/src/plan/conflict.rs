@@ -102,7 +102,9 @@ mod tests {
             // each kernel and random later readers.
             let streams = 3;
             let mut frontiers = vec![vec![0_u32; streams]; streams];
-            let mut lives: Vec<(Vec<u32>, Vec<u32>, (u32, u32), u32)> = Vec::new();
+            // What comes before, what has ended, the span, and the stream.
+            type Row = (Vec<u32>, Vec<u32>, (u32, u32), u32);
+            let mut lives: Vec<Row> = Vec::new();
             for at in 0..24_u32 {
                 let stream = rng.below(streams as u64) as usize;
                 if rng.below(3) == 0 {

@@ -243,14 +243,15 @@ impl Search<'_, '_> {
         // None can begin at or above the place where another would end, nor so
         // high that some section, all of which comes later, no longer fits.
         let mut ceiling = u64::MAX;
-        let mut sections = u32::MAX..0;
+        let (mut first, mut end) = (u32::MAX, 0);
         for &at in left {
             let offset = self.lowest[at as usize];
             ceiling = ceiling.min(offset + self.exact.sizes.bytes(at));
             let (from, to) = self.exact.sections.of[at as usize];
-            sections = sections.start.min(from)..sections.end.max(to);
+            first = first.min(from);
+            end = end.max(to);
         }
-        let totals = &self.totals[sections.start as usize..sections.end as usize];
+        let totals = &self.totals[first as usize..end as usize];
         let crowded = totals.iter().copied().max().unwrap_or(0);
         ceiling = ceiling.min(self.bound.saturating_sub(crowded) + 1);
         for &at in left {

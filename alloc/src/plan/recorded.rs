@@ -76,7 +76,17 @@ impl Recorded {
     pub fn of(log: &AllocLog) -> Result<Self, LogPlanError> {
         let streams = log.streams as usize;
         let mut frontiers = vec![vec![0_u32; streams]; streams];
-        let mut seen: Vec<Seen> = Vec::with_capacity(log.buffers.len());
+        // By buffer: a log need not take them in the order of their numbers.
+        let untaken = || Seen {
+            alloc: 0,
+            alloc_clock: Vec::new(),
+            freed: None,
+            begin: vec![u32::MAX; streams],
+            end: vec![0; streams],
+            span: None,
+            first: None,
+        };
+        let mut seen: Vec<Seen> = log.buffers.iter().map(|_| untaken()).collect();
         let mut kernels = 0;
         for (at, event) in log.events.iter().enumerate() {
             match event {
@@ -88,15 +98,9 @@ impl Recorded {
                 }
                 LogEvent::Alloc(buffer) => {
                     let owner = log.buffers[buffer.index()].stream;
-                    seen.push(Seen {
-                        alloc: at,
-                        alloc_clock: frontiers[owner.index()].clone(),
-                        freed: None,
-                        begin: vec![u32::MAX; streams],
-                        end: vec![0; streams],
-                        span: None,
-                        first: None,
-                    });
+                    let taken = &mut seen[buffer.index()];
+                    taken.alloc = at;
+                    taken.alloc_clock.clone_from(&frontiers[owner.index()]);
                 }
                 LogEvent::Free(buffer) => seen[buffer.index()].freed = Some(at),
                 LogEvent::Kernel {

@@ -1,0 +1,59 @@
+//! The answer of `place` for people.
+
+use std::fmt;
+
+use super::judge::Placed;
+
+/// The file's name and its layout.
+pub(super) struct Text<'a>(pub(super) &'a str, pub(super) &'a Placed);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(name, placed) = self;
+        let (mode, policy) = (placed.mode.word(), placed.policy);
+        let (buffers, streams) = (placed.buffers.len(), placed.streams);
+        writeln!(f, "{name}")?;
+        writeln!(
+            f,
+            "  {buffers} buffers, {streams} streams, {mode}, {policy}"
+        )?;
+        writeln!(
+            f,
+            "  {} bytes, {:.4} of the floor of {} ({})",
+            placed.height,
+            placed.ratio(),
+            placed.floor.bytes,
+            placed.floor_kind()
+        )?;
+        if placed.valid {
+            writeln!(f, "  the verifier finds no hazard")?;
+        } else {
+            writeln!(f, "  NOT VALID: {} hazards", placed.hazards)?;
+        }
+        write!(
+            f,
+            "  {:.1} ms, {:.0} ns for each of {}",
+            placed.took.as_secs_f64() * 1e3,
+            placed.ns_per_op(),
+            placed.operations
+        )?;
+        for waste in &placed.waste {
+            write!(
+                f,
+                "\n  stream {}: peak {}, reserved {}, floor {}, {:.1} % above it; most cost",
+                waste.pool,
+                waste.peak,
+                waste.reserved,
+                waste.floor.bytes,
+                waste.fragmentation() * 100.0
+            )?;
+            for (at, costly) in waste.costliest.iter().enumerate() {
+                let comma = if at == 0 { "" } else { "," };
+                let buffer = &placed.buffers[costly.buffer.index()];
+                let (bytes, events) = (costly.bytes, costly.events);
+                write!(f, "{comma} {buffer} ({bytes} bytes over {events} events)")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! `streamweir place` as it is run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs, process};
+
+use serde_json::Value;
+
+fn place(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_streamweir"))
+        .arg("place")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn log(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../alloc/tests/data");
+    let path = folder.join(name).with_extension("json");
+    path.to_str().unwrap().to_owned()
+}
+
+fn list(output: &Output) -> Vec<Value> {
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    value.as_array().expect("always an array").clone()
+}
+
+fn err(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A file that goes when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let path = env::temp_dir().join(format!("streamweir-place-{}-{name}", process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const LIFETIMES: &str = "id,lower,upper,size\na,0,4,10\nb,1,2,20\nc,4,6,5\nd,1,6,7\n";
+
+#[test]
+fn logs_are_placed_and_the_verifier_finds_nothing() {
+    let files = ["s1_n1000", "s2_n1000", "s4_n1000", "s8_n1000"].map(log);
+    for mode in ["planned", "live", "foreign"] {
+        for policy in ["isolated", "ordered"] {
+            let mut arguments = vec!["--json", "--budget-ms", "20", "--mode", mode];
+            arguments.extend(["--policy", policy]);
+            arguments.extend(files.iter().map(String::as_str));
+            let output = place(&arguments);
+            assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+            let list = list(&output);
+            assert_eq!(list.len(), files.len());
+            for (entry, file) in list.iter().zip(&files) {
+                let mut keys: Vec<_> = entry.as_object().unwrap().keys().collect();
+                keys.sort_unstable();
+                let expected = [
+                    "buffers",
+                    "file",
+                    "floor",
+                    "floor_kind",
+                    "hazards",
+                    "height",
+                    "kind",
+                    "milliseconds",
+                    "mode",
+                    "ns_per_op",
+                    "policy",
+                    "ratio",
+                    "streams",
+                    "valid",
+                ];
+                assert_eq!(keys, expected);
+                assert_eq!(entry["file"], **file);
+                assert_eq!(entry["kind"], "alloc-log");
+                assert_eq!(
+                    (&entry["mode"], &entry["policy"]),
+                    (&mode.into(), &policy.into())
+                );
+                assert_eq!(entry["buffers"], 1000);
+                assert_eq!(
+                    (&entry["valid"], &entry["hazards"]),
+                    (&true.into(), &0.into())
+                );
+                let number = |key: &str| entry[key].as_u64().unwrap();
+                assert!(number("height") >= number("floor"), "{entry}");
+                let ratio = number("height") as f64 / number("floor") as f64;
+                assert!((entry["ratio"].as_f64().unwrap() - ratio).abs() < 1e-5);
+                let lives = if mode == "planned" {
+                    "planned"
+                } else {
+                    "online"
+                };
+                assert!(entry["floor_kind"].as_str().unwrap().starts_with(lives));
+            }
+        }
+    }
+}
+
+#[test]
+fn lifetimes_are_placed_at_their_floor() {
+    let file = Scratch::new("good.csv", LIFETIMES);
+    let output = place(&["--json", file.path()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let entry = &list(&output)[0];
+    assert_eq!(entry["kind"], "csv");
+    assert_eq!(
+        (&entry["height"], &entry["floor"]),
+        (&37.into(), &37.into())
+    );
+    assert_eq!(entry["floor_kind"], "planned maximum load");
+
+    let output = place(&[file.path()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = str::from_utf8(&output.stdout).unwrap();
+    for part in [
+        "37 bytes, 1.0000 of the floor of 37 (planned maximum load)",
+        "the verifier finds no hazard",
+        "stream 0: peak 37, reserved 37, floor 37, 0.0 % above it; most cost",
+        "buffer a (10 bytes",
+    ] {
+        assert!(text.contains(part), "no {part:?} in:\n{text}");
+    }
+}
+
+#[test]
+fn a_capacity_that_is_too_small_is_said_with_what_is_needed() {
+    let file = Scratch::new("capacity.csv", LIFETIMES);
+    let output = place(&["--capacity", "37", file.path()]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let output = place(&["--capacity", "36", "--json", file.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = "a capacity of 36 bytes is too small: no layout takes less than 37 (maximum load)";
+    assert!(err(&output).contains(said), "{}", err(&output));
+    assert_eq!(list(&output)[0]["error"], said);
+}
+
+#[test]
+fn a_bad_file_is_one_error_and_the_others_are_placed() {
+    let good = Scratch::new("beside.csv", LIFETIMES);
+    let bad = Scratch::new("bad.csv", "id,lower,upper,size\na,3,3,1\n");
+    let unordered = Scratch::new(
+        "unordered.json",
+        r#"{"format":"alloc-log-1","streams":2,"origin":0,"events":[
+            {"kernel":0,"stream":0,"reads":[],"writes":[]},
+            {"alloc":0,"stream":0,"bytes":4},
+            {"kernel":1,"stream":1,"reads":[],"writes":[0]}]}"#,
+    );
+    let output = place(&[
+        "--json",
+        bad.path(),
+        good.path(),
+        unordered.path(),
+        "/nowhere",
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    let list = list(&output);
+    assert_eq!(list.len(), 4);
+    let error = |at: usize| list[at]["error"].as_str().unwrap();
+    assert!(
+        error(0).starts_with("line 2: upper 3 is not above lower 3"),
+        "{}",
+        error(0)
+    );
+    assert_eq!(list[1]["valid"], true);
+    assert!(
+        error(2).starts_with("event 2: a kernel on stream 1 uses buffer 0"),
+        "{}",
+        error(2)
+    );
+    assert!(error(3).starts_with("cannot be read"), "{}", error(3));
+    assert_eq!(
+        err(&output).matches("error: ").count(),
+        3,
+        "{}",
+        err(&output)
+    );
+}
