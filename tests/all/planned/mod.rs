@@ -223,8 +223,7 @@ fn calls(engine: &Engine, stateless: bool, placement: Placement) -> Vec<&'static
     let options = CaptureOptions::new("calls").placement(placement);
     let graph = engine.capture(options, record).unwrap();
     assert_eq!(engine.replayed(&graph), [0x0202_0202; LEN]);
-    let calls = log.lock().unwrap().clone();
-    calls
+    log.lock().unwrap().clone()
 }
 
 #[test]
