@@ -136,6 +136,22 @@ fn lifetimes_are_placed_at_their_floor() {
     }
 }
 
+/// The file does not list its lifetimes in the order in which they begin.
+#[test]
+fn lifetimes_in_any_order_are_taken_as_they_begin() {
+    let file = Scratch::new("unsorted.csv", LIFETIMES);
+    for mode in ["live", "foreign"] {
+        let output = place(&["--json", "--mode", mode, file.path()]);
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        let entry = &list(&output)[0];
+        assert_eq!(
+            (&entry["valid"], &entry["hazards"]),
+            (&true.into(), &0.into()),
+            "{entry}"
+        );
+    }
+}
+
 #[test]
 fn a_capacity_that_is_too_small_is_said_with_what_is_needed() {
     let file = Scratch::new("capacity.csv", LIFETIMES);

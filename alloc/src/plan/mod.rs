@@ -240,7 +240,13 @@ impl Problem {
         }
         let widest = align.iter().copied().max().unwrap_or(1);
         let mut waiting = self.items.len() as u64;
-        for number in self.pools() {
+        let pools = self.pools();
+        // How much of it is whose is not said when there are several pools.
+        let goal = match (&pools[..], capacity) {
+            ([_], Some(capacity)) => capacity,
+            _ => 0,
+        };
+        for number in pools {
             let members = self.members(number);
             let lives = self.lives.of(&members);
             let bytes = self.held_of(&members);
@@ -260,7 +266,7 @@ impl Problem {
             let share = u128::from(meter.left()) * members.len() as u128 / u128::from(waiting);
             waiting -= members.len() as u64;
             let mut part = meter.part(share as u64);
-            let found = pool.plan(0, &mut part);
+            let found = pool.plan(goal, &mut part);
             meter.settle(&part);
             let start = plan.height.next_multiple_of(widest);
             for (&member, offset) in members.iter().zip(found.offsets) {

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use streamweir_trace::{AllocLog, ByteRange, LogEvent};
+use streamweir_trace::{AllocLog, ByteRange, LogBuffer, LogEvent};
 use thiserror::Error;
 
 use crate::ALIGNMENT;
 use crate::arena::{Arena, ArenaConfig, Backing, BackingError};
 use crate::error::AllocError;
 use crate::policy::Policy;
-use crate::pool::{BlockId, Pools};
+use crate::pool::{Block, BlockId, Pools};
 use crate::report::PoolReport;
 use crate::sync::Mutex;
 
@@ -109,18 +109,17 @@ pub fn replay(log: &AllocLog, policy: Policy, users: Users) -> Result<Replayed, 
         let name = format!("stream {stream}");
         pools.add_stream(&*name, &*name)?;
     }
-    let mut blocks: Vec<BlockId> = Vec::with_capacity(log.buffers.len());
-    let mut ranges = Vec::with_capacity(log.buffers.len());
+    // By buffer: a log need not take them in the order of their numbers. The
+    // readers refuse a use of what has not been taken.
+    let mut blocks: Vec<Option<Block>> = vec![None; log.buffers.len()];
     let mut touched: Vec<BlockId> = Vec::new();
     let start = Instant::now();
     for event in &log.events {
         match event {
             LogEvent::Join { from, to } => pools.join(*to, *from)?,
             LogEvent::Alloc(buffer) => {
-                let buffer = &log.buffers[buffer.index()];
-                let block = pools.alloc(buffer.stream, buffer.bytes, "")?;
-                blocks.push(block.id);
-                ranges.push(block.range);
+                let LogBuffer { stream, bytes, .. } = log.buffers[buffer.index()];
+                blocks[buffer.index()] = Some(pools.alloc(stream, bytes, "")?);
             }
             LogEvent::Kernel {
                 stream,
@@ -130,15 +129,17 @@ pub fn replay(log: &AllocLog, policy: Policy, users: Users) -> Result<Replayed, 
                 touched.clear();
                 if users == Users::Known {
                     let all = reads.iter().chain(writes);
-                    touched.extend(all.map(|buffer| blocks[buffer.index()]));
+                    let taken = all.filter_map(|buffer| blocks[buffer.index()]);
+                    touched.extend(taken.map(|block| block.id));
                 }
                 pools.record(*stream, &touched)?;
             }
             LogEvent::Free(buffer) => {
-                let block = blocks[buffer.index()];
-                match users {
-                    Users::Known => pools.free(block)?,
-                    Users::Unknown => pools.free_unknown(block)?,
+                if let Some(Block { id, .. }) = blocks[buffer.index()] {
+                    match users {
+                        Users::Known => pools.free(id)?,
+                        Users::Unknown => pools.free_unknown(id)?,
+                    }
                 }
             }
         }
@@ -146,8 +147,9 @@ pub fn replay(log: &AllocLog, policy: Policy, users: Users) -> Result<Replayed, 
     let took = start.elapsed();
     let report = pools.report();
     pools.finish()?;
+    let range = |block: &Option<Block>| block.map_or(ByteRange::default(), |block| block.range);
     Ok(Replayed {
-        ranges,
+        ranges: blocks.iter().map(range).collect(),
         reserved: report.reserved,
         report,
         calls: log.events.len() as u64,

@@ -32,7 +32,7 @@ const MOST_BYTES: u64 = 1 << 61;
 pub struct AllocLog {
     /// How many streams there are; stream 0 is the origin.
     pub streams: u32,
-    /// The buffers, in the order in which they are taken.
+    /// The buffers, in the order of the file; the events say when each is taken.
     pub buffers: Vec<LogBuffer>,
     /// What happened, in the order of the host.
     pub events: Vec<LogEvent>,
