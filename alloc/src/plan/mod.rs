@@ -11,9 +11,9 @@
 //!
 //! # How
 //! Several orders of placement, each with first fit and best fit
-//! ([`order`], [`fit`]); then, as far as the budget goes, a local search that
-//! mends the best order ([`improve`]), and where there is one axis and not too
-//! many buffers an exact search ([`exact`]) for a layout as low as the floor, or
+//! (`order`, `fit`); then, as far as the budget goes, a local search that
+//! mends the best order (`improve`), and where there is one axis and not too
+//! many buffers an exact search (`exact`) for a layout as low as the floor, or
 //! as near above it as can be found. The search stops at the floor, or when the
 //! layout fits the capacity that was asked for.
 //!

@@ -3,7 +3,7 @@
 //! # What is guaranteed
 //! [`SimDriver::explore`] runs an instantiated graph in every interleaving of
 //! its slices that could differ, and says which final contents of memory come
-//! out. For every schedule that a [`Choose`](super::Choose) could make, every
+//! out. For every schedule that a [`Choose`] could make, every
 //! serial order of the nodes included, some explored schedule lets each slice
 //! read the same bytes and ends with the same memory. So what is in no
 //! [`Outcome`] is reached by no schedule, provided that kernels compute from
