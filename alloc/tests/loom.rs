@@ -213,7 +213,7 @@ impl Backing for Growing {
 /// mapped, and nothing is left when all is gone.
 ///
 /// Fails when `Segments::take` takes the last piece of the segment that is being
-/// made longer ("it is gone"), and when a view's bytes do not count as needed.
+/// made longer ("it is gone").
 #[test]
 fn loom_arena_grows_at_its_end_beside_a_trim() {
     loom::model(|| {

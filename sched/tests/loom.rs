@@ -253,10 +253,6 @@ fn replay_late(device: &Device, turn: &Arc<Turn<Late>>, graph: usize, stream: us
 /// asks for the event of its latest launch and then replays a graph of the same
 /// group on a second stream: no two launches overlap, and what is replayed next
 /// comes after all of them.
-///
-/// Fails when `again` does not ask `renew` (the event that was asked for stands
-/// for the earlier launches alone), when it asks before it launches instead of
-/// after, and when it gives the turn up between the question and the launch.
 #[test]
 fn loom_a_launch_again_is_waited_for() {
     loom::model(|| {
