@@ -40,11 +40,11 @@ pub enum CertificateError {
     #[error("the certificate covers the graph with {0} chains, too many to check")]
     TooWide(usize),
     /// A rule that the certificate claims to hold does not.
-    #[error("{rule} does not hold at node {node}")]
+    #[error("{rule} does not hold{}", .node.map_or(String::new(), |node| format!(" at node {node}")))]
     NotEstablished {
         /// The rule's number.
         rule: &'static str,
-        /// A node that breaks it.
-        node: NodeId,
+        /// A node that breaks it, where there is one to name.
+        node: Option<NodeId>,
     },
 }

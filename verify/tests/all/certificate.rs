@@ -168,7 +168,7 @@ fn refuses_an_ordered_clobber() {
     let mut forged = certified(&apart);
     check(&apart, &forged).unwrap();
     forged.digest = digest(&trace);
-    let node = NodeId(2);
+    let node = Some(NodeId(2));
     let refused = CertificateError::NotEstablished { rule: "R2", node };
     assert_eq!(check(&trace, &forged), Err(refused));
 }
@@ -233,4 +233,100 @@ fn the_digest_covers_what_the_file_says() {
     seen.sort_unstable();
     seen.dedup();
     assert_eq!(seen.len(), count);
+}
+
+/// A certificate of the trace as it was before `spoil`, made to fit in all that
+/// it states, and what the checker has against it.
+fn forged(trace: &Trace, spoil: impl FnOnce(&mut Trace)) -> Option<(&'static str, Option<NodeId>)> {
+    let mut certificate = certified(trace);
+    let mut spoilt = trace.clone();
+    spoil(&mut spoilt);
+    certificate.digest = digest(&spoilt);
+    certificate.stats.accesses = spoilt.accesses.len() as u64;
+    match check(&spoilt, &certificate) {
+        Ok(()) => None,
+        Err(CertificateError::NotEstablished { rule, node }) => Some((rule, node)),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// What the trace says outright of unknown memory, of the protocol and of
+/// workspaces, nothing but the checker itself can refuse.
+#[test]
+fn refuses_what_breaks_the_rules_about_the_capture_itself() {
+    use streamweir_trace::{
+        Access, Buffer, BufferKind, ByteRange, KernelNode, NodeKind, Param, PointerParam,
+        ProtocolBreak, StrayMemory, StrayWord, UnknownAccess,
+    };
+    let trace = capture();
+    let n = |at| Some(NodeId(at));
+    assert_eq!(forged(&trace, |_| {}), None);
+    let unknown = |len: u64| {
+        move |t: &mut Trace| {
+            t.unknown.push(UnknownAccess {
+                node: NodeId(1),
+                range: ByteRange::new(64, 64 + len),
+                mode: Read,
+            });
+        }
+    };
+    assert_eq!(forged(&trace, unknown(8)), Some(("R3", n(1))));
+    assert_eq!(forged(&trace, unknown(0)), None);
+    for memory in [StrayMemory::Live, StrayMemory::Freed] {
+        let stray = |t: &mut Trace| {
+            t.stray.push(StrayWord {
+                node: NodeId(2),
+                param: 0,
+                offset: 0,
+                at: 64,
+                memory,
+                name: String::new(),
+            });
+        };
+        assert_eq!(forged(&trace, stray), Some(("R3", n(2))));
+    }
+    for (address, refused) in [(64_u64, Some(("R3", n(3)))), (0, None)] {
+        let pointer = |t: &mut Trace| {
+            t.nodes[3].kind = NodeKind::Kernel(KernelNode {
+                params: vec![Param {
+                    name: "p".into(),
+                    offset: 0,
+                    bytes: address.to_le_bytes().to_vec(),
+                    pointer: Some(PointerParam {
+                        buffer: None,
+                        offset: 0,
+                    }),
+                }],
+                ..KernelNode::default()
+            });
+        };
+        assert_eq!(forged(&trace, pointer), refused);
+    }
+    let broken = |t: &mut Trace| {
+        t.protocol.push(ProtocolBreak {
+            call: "cudaFree".into(),
+            what: "not while capturing".into(),
+            stream: None,
+            node: None,
+            line: None,
+        });
+    };
+    assert_eq!(forged(&trace, broken), Some(("R6", None)));
+    let unjoined = |t: &mut Trace| t.streams[1].end.joined = false;
+    assert_eq!(forged(&trace, unjoined), Some(("R6", None)));
+    let elsewhere = |t: &mut Trace| t.streams[0].end.frontier = vec![NodeId(2)];
+    assert_eq!(forged(&trace, elsewhere), Some(("R6", n(3))));
+    for (stream, refused) in [(SIDE, Some(("R11", n(3)))), (MAIN, None)] {
+        let workspace = |t: &mut Trace| {
+            let bytes = ByteRange::new(0, 64);
+            let workspace = t.add_buffer(Buffer {
+                name: "w".into(),
+                kind: BufferKind::Workspace { stream },
+                range: ByteRange::new(0x9000, 0x9040),
+                carried: false,
+            });
+            t.add_access(Access::new(NodeId(3), workspace, bytes, ReadWrite));
+        };
+        assert_eq!(forged(&trace, workspace), refused);
+    }
 }
