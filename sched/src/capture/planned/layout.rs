@@ -1,16 +1,15 @@
 //! Where each scratch block of a recording goes.
 //!
 //! # What is guaranteed
-//! - Two blocks that may not share bytes ([`Lives::conflict`]) do not.
+//! - Two blocks that may not share bytes (`Lives::conflict`) do not.
 //! - Under [`Policy::ISOLATED`] the blocks of two streams share none at all.
 //! - Every block starts at a multiple of the alignment.
 //! - A pool needs no more bytes than it would have reserved live: the layout
 //!   that the recording's own pools came to is a candidate.
 
+use streamweir_alloc::plan::{Budget, Item, Lives, PlanError, Problem};
 use streamweir_alloc::{ALIGNMENT, BlockRecord, Policy};
 use streamweir_trace::{ByteRange, StreamId};
-
-use super::conflict::Lives;
 
 /// Offsets in one piece of the arena.
 #[derive(Debug)]
@@ -23,24 +22,46 @@ pub(super) struct Layout {
     pub(super) bytes: u64,
 }
 
+/// How long is looked for a layout, in steps and so the same everywhere: some
+/// tens of milliseconds at most.
+const STEPS: u64 = 1 << 20;
+
 impl Layout {
-    pub(super) fn new(blocks: &[BlockRecord], lives: &Lives, policy: Policy) -> Self {
+    /// # Errors
+    /// When the blocks are too many or too large to be placed together.
+    pub(super) fn new(
+        blocks: &[BlockRecord],
+        lives: Lives,
+        policy: Policy,
+    ) -> Result<Self, PlanError> {
+        let pool = |block: &BlockRecord| block.stream.0;
+        let items = blocks.iter().map(|block| Item {
+            bytes: block.held,
+            align: ALIGNMENT,
+            pool: pool(block),
+        });
+        let problem = Problem::new(items.collect(), lives)?;
+        let plan = problem.plan(policy, Budget::steps(STEPS), None);
         let mut layout = Self {
             offsets: vec![0; blocks.len()],
             pools: Vec::new(),
             bytes: 0,
         };
-        let all = (0..blocks.len()).collect::<Vec<_>>();
-        if !policy.is_isolated() {
-            layout.add_pool(blocks, lives, None, &all);
-            return layout;
+        for (owner, range) in plan.pools {
+            let all = 0..blocks.len();
+            let members: Vec<usize> = all
+                .filter(|&at| owner.is_none_or(|owner| owner == pool(&blocks[at])))
+                .collect();
+            let planned = members.iter().map(|&at| plan.offsets[at] - range.start);
+            layout.add_pool(
+                blocks,
+                problem.lives(),
+                owner.map(StreamId),
+                &members,
+                planned.collect(),
+            );
         }
-        let streams = all.iter().map(|&i| blocks[i].stream.index() + 1).max();
-        for stream in (0..streams.unwrap_or(0)).map(StreamId::at) {
-            let own = all.iter().copied().filter(|&i| blocks[i].stream == stream);
-            layout.add_pool(blocks, lives, Some(stream), &own.collect::<Vec<_>>());
-        }
-        layout
+        Ok(layout)
     }
 
     /// The bytes that a stream made its pool take. Where all streams share one,
@@ -62,28 +83,31 @@ impl Layout {
         own + charged
     }
 
-    /// Places the `members` above everything placed so far.
+    /// Puts the `members` above everything placed so far, as planned or as the
+    /// recording had them, whichever is lower.
     fn add_pool(
         &mut self,
         blocks: &[BlockRecord],
         lives: &Lives,
         stream: Option<StreamId>,
         members: &[usize],
+        mut offsets: Vec<u64>,
     ) {
         if members.is_empty() {
             return;
         }
-        let best = candidates(blocks, lives, members)
-            .into_iter()
-            .map(|offsets| (height(blocks, members, &offsets), offsets))
-            .min_by_key(|&(height, _)| height);
-        let Some((height, offsets)) = best else {
-            return;
-        };
+        let recorded = compacted(blocks, members);
+        // Code that uses a block before its alloc point, which the verifier will
+        // report, has no claim on the pools' layout.
+        if height(blocks, members, &recorded) < height(blocks, members, &offsets)
+            && is_valid(blocks, lives, members, &recorded)
+        {
+            offsets = recorded;
+        }
+        let end = self.bytes + height(blocks, members, &offsets);
         for (&block, offset) in members.iter().zip(offsets) {
             self.offsets[block] = self.bytes + offset;
         }
-        let end = self.bytes + height;
         self.pools.push((stream, ByteRange::new(self.bytes, end)));
         self.bytes = end;
     }
@@ -93,35 +117,6 @@ fn height(blocks: &[BlockRecord], members: &[usize], offsets: &[u64]) -> u64 {
     let ends = members.iter().zip(offsets);
     let ends = ends.map(|(&block, offset)| offset + blocks[block].held);
     ends.max().unwrap_or(0)
-}
-
-/// Layouts to choose from, the first of the lowest ones: what the recording came
-/// to, and best fit over the blocks by size, by conflicts and as recorded.
-fn candidates(blocks: &[BlockRecord], lives: &Lives, members: &[usize]) -> Vec<Vec<u64>> {
-    let conflicts: Vec<Vec<u32>> = members
-        .iter()
-        .map(|&a| {
-            let others = (0_u32..).zip(members);
-            let others = others.filter(|&(_, &b)| a != b && lives.conflict(a, b));
-            others.map(|(at, _)| at).collect()
-        })
-        .collect();
-    let sizes: Vec<u64> = members.iter().map(|&block| blocks[block].held).collect();
-    let weight = |at: usize| -> u64 { conflicts[at].iter().map(|&b| sizes[b as usize]).sum() };
-    let recorded: Vec<usize> = (0..members.len()).collect();
-    let mut by_size = recorded.clone();
-    by_size.sort_by_key(|&at| std::cmp::Reverse((sizes[at], weight(at))));
-    let mut by_conflicts = recorded.clone();
-    by_conflicts.sort_by_key(|&at| std::cmp::Reverse((weight(at), sizes[at])));
-    let mut all = Vec::new();
-    // Code that uses a block before its alloc point, which the verifier will
-    // report, has no claim on the pools' layout.
-    let recorded_layout = compacted(blocks, members);
-    if is_valid(&sizes, &conflicts, &recorded_layout) {
-        all.push(recorded_layout);
-    }
-    all.extend([by_size, by_conflicts, recorded].map(|order| fit(&sizes, &conflicts, &order)));
-    all
 }
 
 /// The layout of the recording's own pools, without the bytes that no block
@@ -144,38 +139,9 @@ fn compacted(blocks: &[BlockRecord], members: &[usize]) -> Vec<u64> {
     offsets
 }
 
-fn is_valid(sizes: &[u64], conflicts: &[Vec<u32>], offsets: &[u64]) -> bool {
-    conflicts.iter().enumerate().all(|(at, others)| {
-        others.iter().all(|&other| {
-            let other = other as usize;
-            offsets[at] + sizes[at] <= offsets[other]
-                || offsets[other] + sizes[other] <= offsets[at]
-        })
+fn is_valid(blocks: &[BlockRecord], lives: &Lives, members: &[usize], offsets: &[u64]) -> bool {
+    let bytes = |at: usize| ByteRange::new(offsets[at], offsets[at] + blocks[members[at]].held);
+    (0..members.len()).all(|a| {
+        (0..a).all(|b| !bytes(a).overlaps(&bytes(b)) || !lives.conflict(members[a], members[b]))
     })
-}
-
-/// Places the blocks in this order, each in the lowest of the tightest gaps that
-/// those it conflicts with leave.
-fn fit(sizes: &[u64], conflicts: &[Vec<u32>], order: &[usize]) -> Vec<u64> {
-    let mut placed: Vec<Option<u64>> = vec![None; sizes.len()];
-    let mut taken = Vec::new();
-    for &at in order {
-        taken.clear();
-        taken.extend(conflicts[at].iter().filter_map(|&other| {
-            let start = placed[other as usize]?;
-            Some((start, start + sizes[other as usize]))
-        }));
-        taken.sort_unstable();
-        let (mut end, mut best) = (0, None);
-        for &(start, after) in &taken {
-            let gap = start.saturating_sub(end);
-            if gap >= sizes[at] && best.is_none_or(|(least, _)| gap < least) {
-                best = Some((gap, end));
-            }
-            end = end.max(after);
-        }
-        placed[at] = Some(best.map_or(end, |(_, offset)| offset));
-    }
-    debug_assert!(sizes.iter().all(|size| size.is_multiple_of(ALIGNMENT)));
-    placed.into_iter().map(Option::unwrap_or_default).collect()
 }

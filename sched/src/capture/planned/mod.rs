@@ -22,10 +22,10 @@
 //! [`Stream::foreign_call`]: super::Stream::foreign_call
 
 mod chart;
-mod conflict;
 mod deferred;
 mod emit;
 mod layout;
+mod lives;
 mod order;
 pub(super) mod paper;
 
@@ -35,13 +35,12 @@ use streamweir_alloc::{BlockRecord, Lease, PoolReport, View};
 use streamweir_trace::{ByteRange, Reserved, StreamId};
 
 use self::chart::Chart;
-use self::conflict::Lives;
 pub(super) use self::deferred::Deferred;
 pub use self::deferred::{ForeignAddresses, ForeignCall};
 use self::layout::Layout;
 use self::order::Schedule;
 use super::session::{Core, State};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What a planned capture has of the arena.
 pub(super) struct Ground {
@@ -119,8 +118,13 @@ impl Core {
                 .is_some_and(Deferred::keeps_order)
         });
         let mut blocks = self.session.pools.buffers();
-        let lives = Lives::new(&chart, recording, &blocks);
-        let layout = Layout::new(&blocks, &lives, self.policy());
+        let lives = lives::lives(&chart, recording, &blocks);
+        let layout =
+            Layout::new(&blocks, lives, self.policy()).map_err(|error| Error::Unplannable {
+                what: format!("placing {} blocks together ({error})", blocks.len()),
+                capture: self.session.name.to_string(),
+                instead: "capture it live, or in smaller parts",
+            })?;
         let Some(ground) = ground else {
             return Ok(schedule);
         };
