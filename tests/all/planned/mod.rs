@@ -114,6 +114,33 @@ fn side_work_emitted_before_its_join_saves_lanes() {
     assert_eq!(live.trace().edges, plan.trace().edges, "edge for edge");
 }
 
+/// Its library keeps it from one replay to the next, so that no buffer may have
+/// its bytes, not even before its first and after its last use.
+#[test]
+fn a_workspace_shares_bytes_with_nothing() {
+    for policy in [Policy::ISOLATED, Policy::ORDERED] {
+        let engine = Engine::new(1);
+        let graph = engine
+            .capture(planned("workspace").policy(policy), |cap| {
+                let main = cap.origin();
+                let before = main.scratch::<u32>("before", LEN)?;
+                main.copy(&before, &engine.x)?;
+                let held = main.workspace("held", 4 * LEN)?;
+                main.fill(&held, 0)?;
+                let after = main.scratch::<u32>("after", LEN)?;
+                main.copy(&after, &engine.x)?;
+                main.copy(&engine.y, &after)
+            })
+            .unwrap();
+        let buffers = &graph.trace().buffers;
+        let held = buffers.iter().find(|buffer| buffer.name == "held").unwrap();
+        let sharing = buffers
+            .iter()
+            .filter(|other| other.range.overlaps(&held.range));
+        assert_eq!(sharing.count(), 1, "{policy}: {buffers:?}");
+    }
+}
+
 #[test]
 fn buffers_share_bytes_once_their_last_use_is_ordered() {
     let engine = Engine::new(1);
