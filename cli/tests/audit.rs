@@ -1,28 +1,21 @@
 //! `streamweir audit` as it is run.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod common;
+
+use std::path::Path;
+use std::process::Output;
 use std::{env, fs, process};
 
 use serde_json::{Value, json};
 
+use common::{Scratch, data, list, run};
+
 fn audit(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_streamweir"))
-        .arg("audit")
-        .args(arguments)
-        .output()
-        .unwrap()
+    run("audit", arguments)
 }
 
 fn capture(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/captures");
-    let path = folder.join(name).with_extension("json");
-    path.to_str().unwrap().to_owned()
-}
-
-fn list(output: &Output) -> Vec<Value> {
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    value.as_array().expect("always an array").clone()
+    data("tests/data/captures", name)
 }
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -32,27 +25,6 @@ fn keys(value: &Value) -> Vec<&str> {
         .keys()
         .map(String::as_str)
         .collect()
-}
-
-/// A file that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, text: &str) -> Self {
-        let path = env::temp_dir().join(format!("streamweir-audit-{}-{name}", process::id()));
-        fs::write(&path, text).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 /// A trace in which nothing is assumed and nothing is wrong.

@@ -1,53 +1,21 @@
 //! `streamweir place` as it is run.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::{env, fs, process};
+mod common;
 
-use serde_json::Value;
+use std::process::Output;
+
+use common::{Scratch, data, list, run};
 
 fn place(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_streamweir"))
-        .arg("place")
-        .args(arguments)
-        .output()
-        .unwrap()
+    run("place", arguments)
 }
 
 fn log(name: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../alloc/tests/data");
-    let path = folder.join(name).with_extension("json");
-    path.to_str().unwrap().to_owned()
-}
-
-fn list(output: &Output) -> Vec<Value> {
-    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
-    value.as_array().expect("always an array").clone()
+    data("alloc/tests/data", name)
 }
 
 fn err(output: &Output) -> &str {
     str::from_utf8(&output.stderr).unwrap()
-}
-
-/// A file that goes when it is dropped.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str, text: &str) -> Self {
-        let path = env::temp_dir().join(format!("streamweir-place-{}-{name}", process::id()));
-        fs::write(&path, text).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 const LIFETIMES: &str = "id,lower,upper,size\na,0,4,10\nb,1,2,20\nc,4,6,5\nd,1,6,7\n";

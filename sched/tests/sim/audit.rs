@@ -76,6 +76,7 @@ impl Rig {
     }
 
     pub(crate) fn audit(&self, graph: GraphHandle) -> Audit {
+        // SAFETY: the graph is live, of this device, and nothing changes it.
         unsafe { audit(&self.device, graph, self.options()) }.unwrap()
     }
 }
@@ -112,9 +113,12 @@ fn copies_and_fills_are_proof() {
     let rig = Rig::new();
     let driver = &**rig.device.driver();
     let [a, b, _] = rig.memory;
+    // SAFETY: both ranges are of the rig's memory, which outlives the graph; here
+    // and below.
     let fill = |stream, to| unsafe { driver.fill_async(stream, to, 1, BYTES) }.unwrap();
     let graph = rig.beside(
         |_, s| fill(s, a),
+        // SAFETY: as above.
         |_, s| unsafe { driver.copy_async(s, b, a, BYTES) }.unwrap(),
     );
     let report = verdict(&rig.audit(graph));
