@@ -1,5 +1,5 @@
 // The geometry of a pool of pages; the same bytes as PageLayout in
-// src/layout.rs.
+// src/layout/mod.rs.
 
 #pragma once
 
@@ -29,6 +29,23 @@ struct PageLayout {
         return pool + bytes / sizeof(Pool);
     }
 
+    // Where the scales of a token begin. The pool holds the slot.
+    template <typename Scale>
+    __device__ __forceinline__ Scale* scales(void* pool, int slot) const {
+        return reinterpret_cast<Scale*>(static_cast<char*>(pool) + scale_position(slot));
+    }
+
+    template <typename Scale>
+    __device__ __forceinline__ const Scale* scales(const void* pool, int slot) const {
+        return reinterpret_cast<const Scale*>(static_cast<const char*>(pool) + scale_position(slot));
+    }
+
+    __device__ __forceinline__ u64 scale_position(int slot) const {
+        const u32 page = static_cast<u32>(slot) / tokens_per_page;
+        const u32 token = static_cast<u32>(slot) % tokens_per_page;
+        return static_cast<u64>(page) * page_bytes + scale_offset + static_cast<u64>(token) * scale_bytes;
+    }
+
     // The slot of an entry of the sequence whose pages are `table`. A page that
     // the pool does not have is replaced by page 0, which belongs to nobody.
     __device__ __forceinline__ int slot(const int* table, u32 entry) const {
@@ -44,4 +61,11 @@ static_assert(sizeof(PageLayout) == 24, "the host's PageLayout");
 
 // Each pool's geometry is a type of its own, as on the host.
 struct IndexKeyPages : PageLayout {};
+struct IndexKeyFp8Pages : PageLayout {};
 struct LatentPages : PageLayout {};
+struct LatentFp8Pages : PageLayout {
+    static constexpr u32 NOPE = 448;
+    static constexpr u32 ROPE = 64;
+    static constexpr u32 GROUP = 64;
+    static constexpr u32 DIM = NOPE + ROPE;
+};

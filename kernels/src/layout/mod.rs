@@ -2,8 +2,9 @@
 //!
 //! The geometry of a pool is a value, never a constant in a kernel, and the
 //! geometries of different pools are different types: a kernel that stores
-//! index keys takes [`IndexKeyPages`] and cannot be handed [`LatentPages`]. A
-//! copy that hard-codes one pool's geometry and is applied to another reads out
+//! index keys takes [`IndexKeyPages`] and cannot be handed [`LatentPages`], nor
+//! the [`IndexKeyFp8Pages`] of keys that are stored in another format. A copy
+//! that hard-codes one pool's geometry and is applied to another reads out
 //! of bounds, which is how the report behind this library went wrong a second
 //! time.
 //!
@@ -11,9 +12,12 @@
 //! token `slot % tokens_per_page` inside it. Slot 0, hence page 0, belongs to
 //! nobody: rows that pad a batch point at it.
 
+mod pools;
+
 use bytemuck::{Pod, Zeroable};
-use streamweir_sched::kernel::Scalar;
 use thiserror::Error;
+
+pub use pools::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, LatentPages};
 
 /// The geometry of one pool of pages: first the values of all tokens of a page,
 /// then their scales, then padding.
@@ -155,6 +159,29 @@ impl PageLayout {
         Some(page as u64 * self.page_bytes as u64 + token as u64 * self.value_bytes as u64)
     }
 
+    /// Where the scales of the token at `slot` begin, in bytes from the start of
+    /// the pool; `None` when the pool has no such slot.
+    pub const fn scale_position(&self, slot: i32) -> Option<u64> {
+        if slot < 0 || slot as u64 >= self.slots() {
+            return None;
+        }
+        let page = slot as u32 / self.tokens_per_page;
+        let token = slot as u32 % self.tokens_per_page;
+        Some(
+            page as u64 * self.page_bytes as u64
+                + self.scale_offset as u64
+                + token as u64 * self.scale_bytes as u64,
+        )
+    }
+
+    /// The slot of entry `entry` of a sequence whose pages are `table`. A page
+    /// that the pool does not have, or that the table does not reach, is
+    /// replaced by page 0, as every kernel does it.
+    pub fn slot_or_dummy(&self, table: &[i32], entry: u32) -> i32 {
+        self.slot(table, entry)
+            .unwrap_or_else(|| entry.checked_rem(self.tokens_per_page).unwrap_or(0) as i32)
+    }
+
     /// The slot of entry `entry` of a sequence whose pages are `table`, or
     /// `None` when the table ends before it or names a page that the pool does
     /// not have.
@@ -171,87 +198,9 @@ impl PageLayout {
     }
 }
 
-macro_rules! pool {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[repr(transparent)]
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-        pub struct $name(PageLayout);
-
-        impl $name {
-            /// Contiguous bf16 values of `dim` dimensions, no scales, 64 tokens
-            /// to a page.
-            ///
-            /// # Errors
-            /// As for [`PageLayout::new`].
-            pub fn bf16(dim: u32, pages: u32) -> Result<Self, LayoutError> {
-                let value_bytes = dim.checked_mul(2).ok_or(LayoutError::TooLarge {
-                    tokens_per_page: 64,
-                    token_bytes: 2 * u64::from(dim),
-                })?;
-                PageLayout::new(value_bytes, 0, 64, 1, pages).map(Self)
-            }
-
-            /// Dimensions of one token.
-            pub const fn dim(&self) -> u32 {
-                self.0.value_bytes / 2
-            }
-
-            /// The geometry.
-            pub const fn layout(&self) -> &PageLayout {
-                &self.0
-            }
-
-            /// The slot of entry `entry` of a sequence whose pages are `table`.
-            /// A page that the pool does not have, or that the table does not
-            /// reach, is replaced by page 0, as every kernel does it.
-            pub fn slot(&self, table: &[i32], entry: u32) -> i32 {
-                self.0.slot(table, entry).unwrap_or_else(|| {
-                    entry.checked_rem(self.0.tokens_per_page).unwrap_or(0) as i32
-                })
-            }
-
-            /// Where that entry's values begin, in elements from the start of
-            /// the pool.
-            pub fn element(&self, table: &[i32], entry: u32) -> usize {
-                let bytes = self.0.value_offset(self.slot(table, entry)).unwrap_or(0);
-                (bytes / 2) as usize
-            }
-        }
-
-        impl Scalar for $name {}
-    };
-}
-
-pool! {
-    /// The geometry of the index-key pool, bf16 (256 bytes per token at the
-    /// model's 128 dimensions).
-    IndexKeyPages
-}
-pool! {
-    /// The geometry of the pool of compressed latents, bf16 (1024 bytes per
-    /// token at 512 dimensions).
-    LatentPages
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn published_pools_have_their_page_bytes() {
-        let page = |value, scale, tokens, align| {
-            PageLayout::new(value, scale, tokens, align, 1).map(|l| l.page_bytes())
-        };
-        assert_eq!(page(576, 8, 64, 576), Ok(37_440));
-        assert_eq!(page(576, 8, 128, 576), Ok(74_880));
-        assert_eq!(page(576, 8, 2, 576), Ok(1_728));
-        assert_eq!(page(128, 4, 64, 1), Ok(8_448));
-        assert_eq!(
-            IndexKeyPages::bf16(128, 1).map(|l| l.layout().page_bytes()),
-            Ok(16_384)
-        );
-    }
 
     #[test]
     fn slots_stay_inside_the_pool() {
@@ -262,6 +211,9 @@ mod tests {
         assert_eq!(layout.value_offset(11), Some(2 * 64 + 30));
         assert_eq!(layout.value_offset(12), None);
         assert_eq!(layout.value_offset(-1), None);
+        assert_eq!(layout.scale_position(5), Some(64 + 40 + 2));
+        assert_eq!(layout.scale_position(12), None);
+        assert_eq!(layout.scale_position(-1), None);
     }
 
     #[test]
@@ -285,6 +237,5 @@ mod tests {
             PageLayout::new(u32::MAX, 1, 2, 1, 1),
             Err(LayoutError::TooLarge { .. })
         ));
-        assert!(IndexKeyPages::bf16(u32::MAX, 1).is_err());
     }
 }
