@@ -124,20 +124,5 @@ failure_from!(DriverError, DimensionError, LayoutError);
 
 /// All cases.
 pub fn suite() -> Vec<Case> {
-    macro_rules! cases {
-        ($($name:ident),* $(,)?) => {
-            vec![$(Case { name: stringify!($name), body: cases::$name }),*]
-        };
-    }
-    cases![
-        query_projection,
-        index_weights,
-        index_key_store,
-        indexer_logits,
-        top_k,
-        top_k_of_odd_numbers,
-        gather_attention,
-        mix,
-        words,
-    ]
+    cases::all()
 }

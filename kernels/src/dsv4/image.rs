@@ -12,34 +12,37 @@ use crate::compile::{self, CompileError, Header, Program};
 const SOURCES: &[(&str, &str)] = &[
     (
         "query_projection.cu",
-        include_str!("../../cuda/query_projection.cu"),
+        include_str!("../../cuda/glue/query_projection.cu"),
     ),
     (
         "index_weights.cu",
-        include_str!("../../cuda/index_weights.cu"),
+        include_str!("../../cuda/indexer/index_weights.cu"),
     ),
     (
         "index_key_store.cu",
-        include_str!("../../cuda/index_key_store.cu"),
+        include_str!("../../cuda/cache/index_key_store.cu"),
     ),
     (
         "indexer_logits.cu",
-        include_str!("../../cuda/indexer_logits.cu"),
+        include_str!("../../cuda/indexer/indexer_logits.cu"),
     ),
-    ("top_k.cu", include_str!("../../cuda/top_k.cu")),
+    ("top_k.cu", include_str!("../../cuda/indexer/top_k.cu")),
     (
         "gather_attention.cu",
-        include_str!("../../cuda/gather_attention.cu"),
+        include_str!("../../cuda/attention/gather_attention.cu"),
     ),
-    ("mix.cu", include_str!("../../cuda/mix.cu")),
-    ("words.cu", include_str!("../../cuda/words.cu")),
+    ("mix.cu", include_str!("../../cuda/glue/mix.cu")),
+    ("words.cu", include_str!("../../cuda/glue/words.cu")),
 ];
 
 /// What the sources include.
 const HEADERS: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../cuda/common.cuh")),
     ("pages.cuh", include_str!("../../cuda/pages.cuh")),
-    ("projection.cuh", include_str!("../../cuda/projection.cuh")),
+    (
+        "projection.cuh",
+        include_str!("../../cuda/glue/projection.cuh"),
+    ),
 ];
 
 /// No image for a device.
@@ -79,17 +82,13 @@ pub fn program() -> Program {
 
 /// The CPU twins of all kernels.
 pub fn twins() -> Vec<SimKernel> {
-    vec![
-        super::projection::sim(),
-        super::weights::sim(),
-        super::key_store::sim(),
-        super::logits::sim(),
-        super::selection::sim(),
-        super::attention::sim(),
-        super::residual::sim(),
-        super::words::sim_fill_words(),
-        super::words::sim_add_one(),
+    [
+        super::glue::twins(),
+        super::cache::twins(),
+        super::indexer::twins(),
+        super::attention::twins(),
     ]
+    .concat()
 }
 
 /// The module for a device: the twins for `sim`, a cubin compiled or taken from

@@ -20,24 +20,16 @@
 //! result depends on the order in which threads arrive.
 
 mod attention;
+mod cache;
+mod glue;
 mod image;
-mod key_store;
-mod logits;
-mod projection;
-mod residual;
-mod selection;
-mod weights;
-mod words;
+mod indexer;
 
 pub use attention::{MAX_LATENT_DIM, gather_attention};
+pub use cache::{MAX_KEY_DIM, index_key_store};
+pub use glue::{add_one, fill_words, mix, query_projection};
 pub use image::{ImageError, image, program, twins};
-pub use key_store::{MAX_KEY_DIM, index_key_store};
-pub use logits::indexer_logits;
-pub use projection::query_projection;
-pub use residual::mix;
-pub use selection::{MAX_K, top_k};
-pub use weights::index_weights;
-pub use words::{add_one, fill_words};
+pub use indexer::{MAX_K, index_weights, indexer_logits, top_k};
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 // q[t, r] = x[t, ..] · weight[r, ..]. Signature and twin:
-// src/dsv4/projection.rs.
+// src/dsv4/glue/projection.rs.
 
 #include "projection.cuh"
 

@@ -1,5 +1,5 @@
 // The index key of each token: projection, RMS norm, store at its slot. One
-// block for each token. Signature and twin: src/dsv4/key_store.rs.
+// block for each token. Signature and twin: src/dsv4/cache/key_store.rs.
 
 #include "pages.cuh"
 

@@ -65,7 +65,7 @@ pub(super) fn sim() -> SimKernel {
                 return Ok(());
             }
             let token = token as usize;
-            let len = super::length(block, lens, token, max_entries)?;
+            let len = crate::dsv4::length(block, lens, token, max_entries)?;
             let logits = block.read(logits.at(token * max_entries as usize), len)?;
             let table = block.read(
                 page_table.at(token * table_stride as usize),

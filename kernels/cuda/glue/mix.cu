@@ -1,5 +1,5 @@
 // next[t, i] = x[t, i] + mean of attention[t, j] over j ≡ i (mod width). A thread
-// for each element. Signature and twin: src/dsv4/residual.rs.
+// for each element. Signature and twin: src/dsv4/glue/residual.rs.
 
 #include "common.cuh"
 

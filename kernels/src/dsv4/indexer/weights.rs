@@ -6,8 +6,8 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
-use super::projection::{projection_block, projection_shape};
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::glue::{projection_block, projection_shape};
 
 kernel! {
     /// `weights[t, h] = scale · (x[t, ..] · weight[h, ..])` in f32.

@@ -82,7 +82,7 @@ pub(super) fn sim() -> SimKernel {
                     rows.push(block.read(latent.address + offset, dim)?);
                 }
             }
-            let here = super::span(head_block, HEADS_PER_BLOCK, heads);
+            let here = crate::dsv4::span(head_block, HEADS_PER_BLOCK, heads);
             let first = (token * heads as usize + here.start) * dim;
             let mut values = Vec::with_capacity(here.len() * dim);
             for head in here {

@@ -52,14 +52,14 @@ impl add_one {
 
 pub(super) fn sim_fill_words() -> SimKernel {
     twin::<fill_words>(|block, (data, len, value)| {
-        let here = super::span(block.index()[0], block.shape().block[0], len);
+        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
         block.write(data.at(here.start), &vec![value; here.len()])
     })
 }
 
 pub(super) fn sim_add_one() -> SimKernel {
     twin::<add_one>(|block, (data, len)| {
-        let here = super::span(block.index()[0], block.shape().block[0], len);
+        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
         let words: Vec<u32> = block
             .read(data.at(here.start), here.len())?
             .iter()

@@ -2,7 +2,7 @@
 // latents is loaded once for all heads; warp w scores head w, one latent to a
 // lane, with the running maximum and sum of an online softmax; then each thread
 // adds two dimensions of the latents into the output of all heads. Signature and
-// twin: src/dsv4/attention.rs.
+// twin: src/dsv4/attention/gather.rs.
 
 #include "pages.cuh"
 

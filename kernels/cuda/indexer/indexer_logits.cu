@@ -1,7 +1,7 @@
 // logits[t, j] = Σ_h weights[t, h] · relu(q[t, h, ..] · key(t, j)). One block for
 // 64 entries of a token: a 64 × 64 tile of heads and entries, each thread 4 × 4
 // of it, through shared memory in steps of 32 dimensions. Signature and twin:
-// src/dsv4/logits.rs.
+// src/dsv4/indexer/logits.rs.
 
 #include "pages.cuh"
 

@@ -1,5 +1,5 @@
 // weights[t, h] = scale · (x[t, ..] · weight[h, ..]). Signature and twin:
-// src/dsv4/weights.rs.
+// src/dsv4/indexer/weights.rs.
 
 #include "projection.cuh"
 

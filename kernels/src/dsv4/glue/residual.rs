@@ -47,7 +47,7 @@ pub(super) fn sim() -> SimKernel {
         if token >= tokens {
             return Ok(());
         }
-        let here = super::span(column_block, THREADS, width);
+        let here = crate::dsv4::span(column_block, THREADS, width);
         let (token, width) = (token as usize, width as usize);
         let attention = block.read(attention.at(token * values as usize), values as usize)?;
         let first = token * width + here.start;

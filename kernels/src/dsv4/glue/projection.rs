@@ -32,7 +32,7 @@ pub(super) const ROWS_PER_BLOCK: u32 = 16;
 pub(super) const TOKENS_PER_BLOCK: u32 = 8;
 
 /// The launch of a projection: a block for 16 rows and 8 tokens.
-pub(super) fn projection_shape(
+pub(in crate::dsv4) fn projection_shape(
     dims: Dims,
     tokens: u32,
     width: u32,
@@ -69,15 +69,15 @@ pub(super) fn sim() -> SimKernel {
 }
 
 /// The results of one token and the rows of a block.
-pub(super) struct Part {
+pub(in crate::dsv4) struct Part {
     /// The place of the first result in `[tokens, rows]`.
-    pub(super) first: usize,
+    pub(in crate::dsv4) first: usize,
     /// The results.
-    pub(super) values: Vec<f64>,
+    pub(in crate::dsv4) values: Vec<f64>,
 }
 
 /// What one block of a projection computes.
-pub(super) fn projection_block(
+pub(in crate::dsv4) fn projection_block(
     block: &streamweir_sched::driver::sim::SimBlock<'_>,
     x: kernel::Ptr<bf16>,
     weight: kernel::Ptr<bf16>,
@@ -86,11 +86,11 @@ pub(super) fn projection_block(
     rows: u32,
 ) -> Result<Vec<Part>, streamweir_sched::driver::sim::SimFault> {
     let [row_block, token_block, _] = block.index();
-    let rows_here = super::span(row_block, ROWS_PER_BLOCK, rows);
+    let rows_here = crate::dsv4::span(row_block, ROWS_PER_BLOCK, rows);
     let width = width as usize;
     let weight = block.read(weight.at(rows_here.start * width), rows_here.len() * width)?;
     let mut parts = Vec::new();
-    for token in super::span(token_block, TOKENS_PER_BLOCK, tokens) {
+    for token in crate::dsv4::span(token_block, TOKENS_PER_BLOCK, tokens) {
         let x = block.read(x.at(token * width), width)?;
         parts.push(Part {
             first: token * rows as usize + rows_here.start,

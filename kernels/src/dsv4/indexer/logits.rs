@@ -89,12 +89,12 @@ pub(super) fn sim() -> SimKernel {
             let token = token as usize;
             let (heads, dim) = (heads as usize, layout.dim() as usize);
             let (table_stride, max_entries) = (table_stride as usize, max_entries);
-            let len = super::length(block, lens, token, max_entries)?;
+            let len = crate::dsv4::length(block, lens, token, max_entries)?;
             let query = block.read(q.at(token * heads * dim), heads * dim)?;
             let weights = block.read(weights.at(token * heads), heads)?;
             let table = block.read(page_table.at(token * table_stride), table_stride)?;
 
-            let entries = super::span(entry_block, ENTRIES_PER_BLOCK, max_entries);
+            let entries = crate::dsv4::span(entry_block, ENTRIES_PER_BLOCK, max_entries);
             let first = token * max_entries as usize + entries.start;
             let mut values = Vec::with_capacity(entries.len());
             for entry in entries {

@@ -1,5 +1,5 @@
 // Poison and a counter, on 32-bit words. Signatures and twins:
-// src/dsv4/words.rs.
+// src/dsv4/glue/words.rs.
 
 #include "common.cuh"
 

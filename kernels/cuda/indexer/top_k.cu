@@ -4,7 +4,7 @@
 // above, the complement of the entry below. All keys differ, so there is exactly
 // one k-th key, and "at least that key" is exactly k entries, with equals by
 // lower entry. They are collected in any order and then sorted, which makes the
-// result independent of it. Signature and twin: src/dsv4/selection.rs.
+// result independent of it. Signature and twin: src/dsv4/indexer/selection.rs.
 
 #include "pages.cuh"
 

@@ -1,0 +1,54 @@
+//! The step between layers, and words.
+
+use half::bf16;
+
+use super::super::bench::{Bench, arg, close_to, equal, widen};
+use super::{HALF, Outcome, case};
+use crate::conformance::{Case, Size};
+use crate::dsv4;
+use crate::reference;
+
+pub(super) const CASES: &[Case] = &[case!(mix), case!(words)];
+
+fn mix(bench: &mut Bench<'_>, size: Size) -> Outcome {
+    // More values than columns, and fewer.
+    for values in [size.heads * size.dim, size.width / 2 + 1] {
+        let x = bench.halves((size.tokens * size.width) as usize);
+        let attention = bench.halves((size.tokens * values) as usize);
+        let (x_at, attention_at) = (bench.upload(&x)?, bench.upload(&attention)?);
+        let next: Vec<bf16> = bench.twice::<dsv4::mix, _>(
+            dsv4::mix::shape(size.tokens, size.width, values)?,
+            x.len(),
+            |next| {
+                vec![
+                    arg(x_at),
+                    arg(attention_at),
+                    arg(next),
+                    arg(size.tokens),
+                    arg(size.width),
+                    arg(values),
+                ]
+            },
+        )?;
+        let expected = reference::mix(&x, &attention, size.width as usize, values as usize);
+        close_to(&widen(&next), &expected, HALF)?;
+    }
+    Ok(())
+}
+
+fn words(bench: &mut Bench<'_>, _: Size) -> Outcome {
+    // One word more stays as it was.
+    let len = 1_000_u32;
+    let data = bench.upload(&vec![7_u32; len as usize + 1])?;
+    let value = u32::MAX;
+    bench.launch::<dsv4::fill_words>(
+        dsv4::fill_words::shape(len)?,
+        vec![arg(data), arg(len), arg(value)],
+    )?;
+    let half = len / 2;
+    bench.launch::<dsv4::add_one>(dsv4::add_one::shape(half)?, vec![arg(data), arg(half)])?;
+    let mut expected = vec![value; len as usize + 1];
+    expected[..half as usize].fill(0);
+    expected[len as usize] = 7;
+    equal(&bench.download::<u32>(data, expected.len())?, &expected)
+}
