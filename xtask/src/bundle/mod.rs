@@ -1,14 +1,14 @@
 //! Everything a GPU host needs to test this tree, as a directory of programs.
 //!
 //! The host has CUDA and no Rust. The bundle holds the GPU tests, the GPU
-//! benches, the examples, the command and `run.sh`, which runs them all and
-//! fails when one of them does. Kernels are part of the programs; the host's
+//! benches, the examples, the command, the peers that the benches are compared
+//! with and `run.sh`, which runs them all and fails when one of them does. Kernels are part of the programs; the host's
 //! own NVRTC compiles them.
 
 mod artifacts;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
@@ -50,6 +50,12 @@ pub(crate) fn build(workspace: &Workspace, bindings: Bindings) -> Outcome {
     for artifact in wanted(workspace)? {
         let program = artifacts::compile(workspace, &artifact, &version)?;
         copy(&program, &out.join(artifact.path()))?;
+    }
+    for peer in peers(workspace)? {
+        copy(
+            &peer,
+            &out.join("peer").join(peer.file_name().unwrap_or_default()),
+        )?;
     }
     let script = out.join("run.sh");
     fs::write(&script, RUN_SCRIPT).map_err(|error| Failure::io("write", &script, &error))?;
@@ -96,6 +102,22 @@ fn wanted(workspace: &Workspace) -> Outcome<Vec<Artifact>> {
             .map(|name| Artifact::new(FACADE, "example", name)),
     );
     Ok(artifacts)
+}
+
+/// The programs that the benches are compared with: Python, for a host that has
+/// torch.
+fn peers(workspace: &Workspace) -> Outcome<Vec<PathBuf>> {
+    let dir = workspace.root.join("benches/peers");
+    let mut peers = Vec::new();
+    for entry in fs::read_dir(&dir).map_err(|error| Failure::io("list", &dir, &error))? {
+        let path = entry
+            .map_err(|error| Failure::io("list", &dir, &error))?
+            .path();
+        if path.extension().is_some_and(|extension| extension == "py") {
+            peers.push(path);
+        }
+    }
+    Ok(peers)
 }
 
 /// The highest `cuda-*` feature of the cudarc in Cargo.lock. Leaving the

@@ -59,6 +59,14 @@ step demo-flash "$here/bin/streamweir" demo --device cuda:0 --size flash --json
 while IFS= read -r program; do
     step "bench-$(basename "$program")" "$program" --bench
 done < <(programs bench)
+# What the benches are compared with, where the host has it.
+if python3 -c 'import torch' 2>/dev/null; then
+    for program in "$here"/peer/*.py; do
+        step "peer-$(basename "$program" .py)" python3 "$program"
+    done
+else
+    echo "not run: the peers, for there is no torch here" | tee -a "$summary"
+fi
 
 echo
 cat "$summary"
