@@ -38,6 +38,7 @@ const SOURCES: &[(&str, &str)] = &[
 /// What the sources include.
 const HEADERS: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../cuda/common.cuh")),
+    ("mma.cuh", include_str!("../../cuda/mma.cuh")),
     ("pages.cuh", include_str!("../../cuda/pages.cuh")),
     (
         "projection.cuh",
