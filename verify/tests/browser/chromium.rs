@@ -204,7 +204,7 @@ impl Page {
     /// Sends a command and waits for its answer; keeps what the page complains
     /// of in the meantime.
     #[track_caller]
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut command = json!({"id": self.next, "method": method, "params": params});
         if !self.session.is_empty() {

@@ -150,3 +150,45 @@ fn names_that_are_markup_stay_names() {
             .any(|text| text.contains("Content Security Policy"))
     );
 }
+
+/// On paper every hazard stands in full and in light colours; afterwards the
+/// page is as it was.
+#[test]
+fn printed_it_shows_every_hazard_in_full() {
+    let mut page = open("paper", &layers(6, &[2, 3]));
+    let open_ones = "document.querySelectorAll('#hazards .more').length";
+    let listed = page.value("hazards.length").as_u64().unwrap();
+    assert!(listed > 1);
+    assert_eq!(page.value(open_ones), json!(1));
+    page.call(
+        "Emulation.setEmulatedMedia",
+        json!({"features": [{"name": "prefers-color-scheme", "value": "dark"}]}),
+    );
+    page.until("palette.back !== '#ffffff'");
+    let dark = page.text("palette.back");
+    page.value(&format!(
+        "addEventListener('beforeprint', () => {{ window.paper = [{open_ones}, palette.back]; }})"
+    ));
+    page.call("Page.printToPDF", json!({}));
+    page.until("window.paper");
+    assert_eq!(page.value("window.paper"), json!([listed, "#ffffff"]));
+    page.until(&format!("{open_ones} === 1"));
+    assert_eq!(page.text("palette.back"), dark);
+    nothing_to_complain_of(&mut page);
+}
+
+/// A lane's name is cut to its place, and the mouse says it in full.
+#[test]
+fn the_mouse_names_a_lane() {
+    let mut trace = layers(2, &[1]);
+    let name = "the stream of the indexer, layers 0 to 43";
+    trace.streams[1].name = name.into();
+    let mut page = open("lane", &trace);
+    let top = page.value("laneY(1) + LANE / 2 + canvases.lanes.getBoundingClientRect().top");
+    let left = page.value("canvases.lanes.getBoundingClientRect().left + 40");
+    page.point([left.as_f64().unwrap(), top.as_f64().unwrap()]);
+    page.until("!document.getElementById('tip').hidden");
+    let tip = page.text("document.getElementById('tip').textContent");
+    assert_eq!(tip, format!("{name}\ntag indexer\n4 nodes"));
+    nothing_to_complain_of(&mut page);
+}

@@ -227,10 +227,13 @@ function drawMissing(pen, mark, w) {
   const words = mark.missing ? "missing join" : "not ordered";
   const room = pen.measureText(words).width;
   const [cx, cy] = [(start[0] + end[0]) / 2, (start[1] + end[1]) / 2];
+  // On a long arrow; beside a short one, which it would hide.
+  const beside = Math.abs(start[0] - end[0]) < room + 60;
+  const at = beside ? Math.max(GUTTER + 8, Math.min(start[0], end[0], cx) - room - 14) : cx - room / 2;
   pen.fillStyle = palette.back;
-  pen.fillRect(cx - room / 2 - 5, cy - 9, room + 10, 18);
+  pen.fillRect(at - 5, cy - 9, room + 10, 18);
   pen.fillStyle = palette.red;
-  pen.fillText(words, cx - room / 2, cy);
+  pen.fillText(words, at, cy);
   pen.lineWidth = 1;
 }
 
@@ -347,17 +350,20 @@ function drawOverview() {
   label(pen, "overview", 20, h / 2, GUTTER - 32);
 }
 
+function draw() {
+  settle();
+  drawOverview();
+  drawLanes();
+  drawMemory();
+  const out = document.getElementById("zoom");
+  out.value = view.scale < 9.95 ? `${view.scale.toFixed(1)} px` : `${Math.round(view.scale)} px`;
+}
 let asked = false;
 function redraw() {
   if (asked) return;
   asked = true;
   requestAnimationFrame(() => {
     asked = false;
-    settle();
-    drawOverview();
-    drawLanes();
-    drawMemory();
-    const out = document.getElementById("zoom");
-    out.value = view.scale < 9.95 ? `${view.scale.toFixed(1)} px` : `${Math.round(view.scale)} px`;
+    draw();
   });
 }

@@ -75,6 +75,11 @@ function nodeTip(node) {
   if (node.accesses.length > 6) lines.push(`… and ${node.accesses.length - 6} more`);
   return lines.join("\n");
 }
+function laneTip(lane) {
+  if (!data.lanes[lane]) return "";
+  const [name, tag] = data.lanes[lane];
+  return [name, tag && `tag ${tag}`, `${byLane[lane].length} nodes`].filter(Boolean).join("\n");
+}
 function bufferTip(buffer) {
   const owner = buffer.owner < 0 ? "" : ` of ${laneName(buffer.owner)}`;
   return `b${buffer.id} ${buffer.name}\n${buffer.kind}${owner}, ${buffer.size}\n${buffer.range}\n${buffer.accesses.length} accesses`;

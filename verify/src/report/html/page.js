@@ -112,6 +112,7 @@ function point(canvas, event) {
   if (canvas === canvases.lanes) {
     over = nodeAt(px, py);
     if (over) words = nodeTip(over);
+    else if (px < GUTTER) words = laneTip(Math.floor((py - TOP + view.laneTop) / LANE));
   } else {
     const under = memoryAt(px, py);
     over = under && under.buffer;
@@ -239,6 +240,15 @@ fillHazards();
 fillNotes();
 readPalette();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readPalette(); redraw(); });
+/** Paper is light, and nobody can open a hazard on it. */
+function onPaper(begins) {
+  document.documentElement.classList.toggle("paper", begins);
+  readPalette();
+  showHazards(begins);
+  draw();
+}
+addEventListener("beforeprint", () => onPaper(true));
+addEventListener("afterprint", () => onPaper(false));
 new ResizeObserver(redraw).observe(canvases.lanes.parentElement);
 // As high as the lanes need, and no higher than half.
 setSplit(Math.min(data.lanes.length * LANE + 2 * TOP, canvases.lanes.parentElement.clientHeight / 2));

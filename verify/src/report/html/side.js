@@ -71,10 +71,11 @@ function fillHazards() {
   const unlisted = report.hazards_total - hazards.length;
   if (unlisted > 0) list.append(make("li", {}, make("p", {}, `… and ${unlisted} more that the report does not list`)));
 }
-function showHazards() {
+/** The chosen hazard in full, or every one of them. */
+function showHazards(all = false) {
   const items = byId("hazards").children;
   hazards.forEach((hazard, at) => {
-    const chosen = view.hazard === at;
+    const chosen = all || view.hazard === at;
     const [button, more] = items[at].children;
     button.setAttribute("aria-pressed", String(chosen));
     if (more) more.remove();
@@ -82,7 +83,7 @@ function showHazards() {
   });
   // Below the panes the list has no scrolling of its own, and the panes stay in view.
   const side = document.querySelector("aside");
-  if (view.hazard !== null && side.scrollHeight > side.clientHeight) items[view.hazard].scrollIntoView({ block: "nearest" });
+  if (!all && view.hazard !== null && side.scrollHeight > side.clientHeight) items[view.hazard].scrollIntoView({ block: "nearest" });
 }
 function showSelected() {
   const section = byId("selected");

@@ -3,7 +3,7 @@
 const GUTTER = 132, LANE = 46, BOX = 28, TOP = 8, MOST = 220;
 const view = {
   left: 0, // the first column in view, a fraction
-  scale: 96, // pixels of a column
+  scale: 128, // pixels of a column
   laneTop: 0, memoryTop: 0, // pixels scrolled down
   node: null, buffer: null, hazard: null, hover: null,
 };
