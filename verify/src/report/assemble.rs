@@ -1,10 +1,10 @@
 //! From findings to a report: one hazard per key, the list capped, the count
 //! exact.
 
-use streamweir_trace::{BufferId, Trace};
+use streamweir_trace::{AccessMode, BufferId, NodeId, Phase, Trace};
 
 use crate::certificate::{Certificate, pointers_assumed};
-use crate::findings::{Cause, Findings, Group};
+use crate::findings::{Cause, Finding, Findings, Group};
 use crate::report::headline::headline;
 use crate::report::{BufferNote, Hazard, Report, Site, Stats, Subject, Verdict, draw};
 use crate::rules::{Context, growth};
@@ -60,6 +60,7 @@ fn assumptions(trace: &Trace) -> Vec<String> {
 fn hazard(context: &Context<'_>, group: Group) -> Hazard {
     let trace = context.trace;
     let Group { lead, buffers } = group;
+    let earlier = earlier_use(context, &lead);
     let first = match (lead.first, &lead.cause) {
         (Some(node), _) => Site::of(trace, node, lead.modes[0]),
         (None, Cause::Unjoined) => Site {
@@ -99,6 +100,29 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
     let name = |id: BufferId| trace.buffer(id).name.as_str();
     let of_first = lead.buffers[0];
     let of_second = lead.buffers[1].or(of_first);
-    hazard.drawing = draw(context, &hazard, [of_first.map(name), of_second.map(name)]);
+    let touched = [of_first.map(name), of_second.map(name)];
+    hazard.drawing = draw(context, &hazard, touched, earlier);
     hazard
+}
+
+/// How many accesses of a buffer are gone through for a drawing.
+const LOOKED_AT: usize = 4096;
+
+/// Of a node that comes between two uses of a buffer, the last use before it:
+/// what the second one is to find, and what the node destroys.
+fn earlier_use(context: &Context<'_>, lead: &Finding) -> Option<(NodeId, Option<AccessMode>)> {
+    let (first, buffer) = match (&lead.cause, lead.first, lead.buffers[1]) {
+        (Cause::Between, Some(first), Some(buffer)) => (first, buffer),
+        _ => return None,
+    };
+    let uses = context.accesses.of(buffer).take(LOOKED_AT);
+    uses.take_while(|used| context.graph.position(used.node) < context.graph.position(first))
+        .filter(|used| used.bytes.overlaps(&lead.bytes))
+        .filter(|used| {
+            context
+                .reach
+                .ends_before(used.node, first, Phase::AfterWait)
+        })
+        .last()
+        .map(|used| (used.node, used.declared.then_some(used.mode)))
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use streamweir_trace::session::{Session, Step, Use};
-use streamweir_trace::{BufferId, ByteRange, NodeId, StepId, Trace};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace};
 
 use super::fix::read_earlier;
 use super::outputs::Overwritten;
@@ -39,7 +39,7 @@ pub(super) fn put_into_words(
         }
     }
     report.hazards_total += pairs.len() as u64;
-    let lost = pairs.into_values();
+    let lost = pairs.values();
     report
         .hazards
         .extend(lost.map(|lost| live_output(session, trace, lost)));
@@ -50,7 +50,12 @@ pub(super) fn put_into_words(
     report.hazards.truncate(limit);
     for hazard in &mut report.hazards {
         let buffer = hazard.buffers.first().map(|note| note.name.clone());
-        hazard.drawing = draw(context, hazard, [buffer.as_deref(); 2]);
+        let second = hazard.second.as_ref().and_then(|site| site.node);
+        let lost = hazard.first.node.zip(second).and_then(|(by, reader)| {
+            let source = pairs.get(&(StepId(by.0), StepId(reader.0)))?.source;
+            Some((NodeId(source.0), Some(AccessMode::Write)))
+        });
+        hazard.drawing = draw(context, hazard, [buffer.as_deref(); 2], lost);
     }
     if report.hazards_total > 0 {
         report.verdict = Verdict::Hazard;

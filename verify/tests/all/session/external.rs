@@ -1,0 +1,213 @@
+//! R12: loads, staging, outputs and the host.
+
+use streamweir_verify::Rule;
+
+use super::*;
+use crate::build::{Read, Write};
+
+/// loader: W keys ; one: G: R keys.
+#[test]
+fn r12_a_load_that_is_not_waited_for() {
+    for ordered in [false, true] {
+        let mut rig = Rig::new();
+        let keys = rig.buffer("keys");
+        let loader = rig.session.add_external_stream("loader");
+        let g = rig.graph("G", &[(Read, keys)]);
+        rig.eager(loader, "load layer 3", &[(Write, keys)]);
+        // On the wrong stream it is no wait.
+        rig.order(loader, if ordered { ONE } else { TWO });
+        rig.launch(ONE, g);
+        if ordered {
+            safe(&rig.session);
+            continue;
+        }
+        let hazard = only(&rig.session);
+        assert_eq!(hazard.rule, Rule::External);
+        assert_eq!(
+            hazard.what,
+            "`G` reads \"keys\" without waiting for `load layer 3`, which fills it"
+        );
+    }
+}
+
+/// The next batch is staged into the input while the graph may still read it.
+#[test]
+fn r12_an_input_overwritten_too_early() {
+    for ordered in [false, true] {
+        let mut rig = Rig::new();
+        let staged = rig.host_buffer("staged");
+        let tokens = rig.buffer("tokens");
+        let g = rig.graph("G", &[(Read, tokens)]);
+        rig.copy(TWO, "stage 1", staged, tokens);
+        rig.order(TWO, ONE);
+        rig.launch(ONE, g);
+        if ordered {
+            rig.order(ONE, TWO);
+        }
+        rig.copy(TWO, "stage 2", staged, tokens);
+        if ordered {
+            safe(&rig.session);
+            continue;
+        }
+        let hazard = only(&rig.session);
+        assert_eq!(hazard.rule, Rule::External);
+        assert_eq!(
+            hazard.what,
+            "`stage 2` fills \"tokens\" again while `G` may still read it"
+        );
+    }
+}
+
+/// The output is copied away on a stream of its own: copied too early, and
+/// overwritten by the next replay while it is copied.
+#[test]
+fn r12_an_output_that_is_copied_away() {
+    for (before, after) in [(true, true), (false, true), (true, false)] {
+        let mut rig = Rig::new();
+        let out = rig.buffer("out");
+        let host = rig.host_buffer("host");
+        let g = rig.graph("G", &[(Write, out)]);
+        rig.launch(ONE, g);
+        if before {
+            rig.order(ONE, TWO);
+        }
+        rig.copy(TWO, "fetch", out, host);
+        if after {
+            rig.order(TWO, ONE);
+        }
+        rig.launch(ONE, g);
+        if before && after {
+            safe(&rig.session);
+            continue;
+        }
+        let hazard = only(&rig.session);
+        assert_eq!(hazard.rule, Rule::External);
+        let what = if before {
+            "`G` overwrites \"out\" while `fetch` may still read it"
+        } else {
+            "`fetch` takes \"out\" away without waiting for `G`, which writes it"
+        };
+        assert_eq!(hazard.what, what);
+    }
+}
+
+/// The host reads what a copy brings it, with and without waiting.
+#[test]
+fn r12_the_host_waits() {
+    enum By {
+        Nothing,
+        Event,
+        EventOfAnother,
+        Stream,
+        Device,
+    }
+    for (by, ok) in [
+        (By::Nothing, false),
+        (By::Event, true),
+        (By::EventOfAnother, false),
+        (By::Stream, true),
+        (By::Device, true),
+    ] {
+        let mut rig = Rig::new();
+        let out = rig.buffer("out");
+        let host = rig.host_buffer("host");
+        let g = rig.graph("G", &[(Write, out)]);
+        rig.launch(ONE, g);
+        let early = rig.record(ONE);
+        rig.copy(ONE, "fetch", out, host);
+        let event = rig.record(ONE);
+        let sync = match by {
+            By::Nothing => None,
+            By::Event => Some(Step::sync_event(event)),
+            By::EventOfAnother => Some(Step::sync_event(early)),
+            By::Stream => Some(Step::sync_stream(ONE)),
+            By::Device => Some(Step::new(
+                "synchronise",
+                streamweir_trace::session::StepKind::SyncDevice,
+            )),
+        };
+        rig.session.steps.extend(sync);
+        rig.host("read", Read, host);
+        // And what comes behind on another stream is behind the host.
+        rig.eager(TWO, "reuse", &[(Write, out)]);
+        if ok {
+            safe(&rig.session);
+            continue;
+        }
+        let report = verify_session(&rig.session).unwrap();
+        let external = report.hazards.iter().filter(|h| h.rule == Rule::External);
+        let external: Vec<&Hazard> = external.collect();
+        assert_eq!(external.len(), 2, "{report}");
+        let host = external[0];
+        assert_eq!(host.second.as_ref().unwrap().name, "read");
+        assert!(host.help.contains("let the host wait for it"), "{host}");
+        mended(&rig.session);
+    }
+}
+
+/// A ring of pinned staging buffers: the host waits for the copy that read the
+/// one it takes, two batches later, or does not.
+#[test]
+fn r12_a_ring_of_staging_buffers() {
+    for (waits, slots) in [(true, 2), (false, 2), (true, 3), (false, 3)] {
+        let mut rig = Rig::new();
+        let ring: Vec<_> = (0..slots).map(|_| rig.host_buffer("slot")).collect();
+        let tokens = rig.buffer("tokens");
+        let g = rig.graph("G", &[(Read, tokens)]);
+        let mut copied: Vec<Option<EventId>> = vec![None; slots];
+        for batch in 0..6 {
+            let slot = batch % slots;
+            if waits && let Some(event) = copied[slot] {
+                rig.session.push(Step::sync_event(event));
+            }
+            let filled = rig.host("fill", Write, ring[slot]);
+            let copy = rig.copy(ONE, "stage", ring[slot], tokens);
+            rig.reads_from(copy, filled);
+            copied[slot] = Some(rig.record(ONE));
+            rig.launch(ONE, g);
+        }
+        if waits {
+            safe(&rig.session);
+            continue;
+        }
+        let report = verify_session(&rig.session).unwrap();
+        assert_eq!(report.hazards_total as usize, pairs_of_one_slot(6, slots));
+        assert!(report.hazards.iter().all(|h| h.rule == Rule::External));
+        let first = &report.hazards[0];
+        assert_eq!(
+            (&*first.first.name, &*first.second.as_ref().unwrap().name),
+            ("stage", "fill")
+        );
+        mended(&rig.session);
+    }
+}
+
+/// Each copy and each later fill of its slot.
+fn pairs_of_one_slot(batches: usize, slots: usize) -> usize {
+    (0..batches)
+        .map(|copy| {
+            (copy + 1..batches)
+                .filter(|fill| fill % slots == copy % slots)
+                .count()
+        })
+        .sum()
+}
+
+/// The fill is ordered between an earlier fill and the copy that is to read it:
+/// nothing races, and the batch is lost.
+#[test]
+fn r12_a_batch_filled_over() {
+    let mut rig = Rig::new();
+    let staged = rig.host_buffer("staged");
+    let tokens = rig.buffer("tokens");
+    let first = rig.host("fill 1", Write, staged);
+    rig.host("fill 2", Write, staged);
+    let copy = rig.copy(ONE, "stage 1", staged, tokens);
+    rig.reads_from(copy, first);
+    let hazard = only(&rig.session);
+    assert_eq!(hazard.rule, Rule::External);
+    assert_eq!(
+        hazard.what,
+        "n1 `fill 2` overwrites \"staged\" before n2 `stage 1` has read there what n0 `fill 1` wrote"
+    );
+}
