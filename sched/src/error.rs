@@ -285,6 +285,20 @@ pub enum Error {
         stream: String,
     },
 
+    /// `attach` or `detach` on a stream whose capture the engine, or a library
+    /// that it called, has broken.
+    #[error(
+        "the engine's capture on stream \"{stream}\" is broken: a call in it was one that a capture does not allow{}; end it, mend the call and capture again",
+        tracked(slices)
+    )]
+    EngineCaptureBroken {
+        /// The stream.
+        stream: String,
+        /// The adopted slices whose events cudarc would touch when it is called
+        /// with them inside a capture: the usual cause.
+        slices: Vec<String>,
+    },
+
     /// An edge of a graph between nodes of which one is not listed.
     #[error(
         "graph \"{capture}\" has an edge at {node}, which the driver does not list among its nodes; the graph was changed while it was read, or the driver is broken"
@@ -401,3 +415,16 @@ impl<T> During<T> for std::result::Result<T, DriverError> {
 
 /// A name that many handles share.
 pub(crate) type Name = Arc<str>;
+
+/// What is said of slices that cudarc tracks.
+fn tracked(slices: &[String]) -> String {
+    if slices.is_empty() {
+        return String::new();
+    }
+    format!(
+        ". cudarc tracks the use of \"{}\" by events, and a cudarc call with such a slice inside a \
+         capture waits for an event from before it: call `CudaContext::disable_event_tracking` before \
+         the slices are made",
+        slices.join("\", \"")
+    )
+}

@@ -16,6 +16,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_default_streams_are_refused", default_streams),
     ("a_capture_of_the_engine_is_joined", attach),
     ("attaching_needs_a_capture", attach_without_capture),
+    ("slices_whose_events_break_a_capture_are_named", tracked),
 ];
 
 const LEN: usize = 4096;
@@ -154,4 +155,58 @@ fn attach_without_capture(device: &Device, _: &ModuleImage) -> Outcome {
     ensure(matches!(error, Error::NotCapturing { .. }), || {
         error.to_string()
     })
+}
+
+/// cudarc's event tracking is on, as it is by default. Our own part of a capture
+/// touches no event of a slice; a cudarc call on the slice does.
+fn tracked(_: &Device, image: &ModuleImage) -> Outcome {
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let context = CudaContext::new(0)?;
+    let engine = context.new_stream()?;
+    ensure(context.is_managing_stream_synchronization(), || {
+        "cudarc does not track by default any more".into()
+    })?;
+    let device = Device::from_cudarc(&context)?;
+    let stream = DeviceStream::from_cudarc(&device, "engine", &engine)?;
+    let slice = Arc::new(engine.alloc_zeros::<u32>(LEN)?);
+    let mut other = engine.alloc_zeros::<u32>(LEN)?;
+    let data = Persistent::from_cudarc(&device, "keys", &slice)?;
+    let bump = device.load(image)?.kernel::<add_one>()?;
+    let shape = add_one::shape(LEN as u32)?;
+
+    engine.begin_capture(mode)?;
+    let attached = device.attach(&stream, "ours alone")?;
+    attached
+        .origin()
+        .launch(&bump, shape, (&data, LEN as u32))?;
+    let detached = attached.detach()?;
+    ensure(detached.report().verdict == Verdict::Safe, || {
+        detached.report().to_string()
+    })?;
+    let graph = engine.end_capture(flags)?.ok_or("an empty capture")?;
+    graph.launch()?;
+    engine.synchronize()?;
+    let values = engine.clone_dtoh(&*slice)?;
+    ensure(values == vec![1; LEN], || format!("{:?}...", &values[..4]))?;
+    drop(graph);
+
+    engine.begin_capture(mode)?;
+    let attached = device.attach(&stream, "with a copy of the engine's")?;
+    // cudarc keeps the failure and returns it later.
+    let copied = engine.memcpy_dtod(&*slice, &mut other);
+    let error = refused(attached.detach(), "a capture that is broken")?;
+    ensure(
+        matches!(&error, Error::EngineCaptureBroken { slices, .. } if slices == &["keys"]),
+        || format!("{error}; the copy: {copied:?}"),
+    )?;
+    ensure(error.to_string().contains("disable_event_tracking"), || {
+        error.to_string()
+    })?;
+    ensure(engine.end_capture(flags).is_err(), || {
+        "the capture ended well".into()
+    })?;
+    drop(data);
+    device.synchronize()?;
+    Ok(())
 }

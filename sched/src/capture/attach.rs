@@ -45,9 +45,9 @@ impl Device {
     /// engine's.
     ///
     /// # Errors
-    /// When the stream is not capturing, is of another device, the options ask
-    /// for a planned capture, or the calling thread is inside a capture of
-    /// streamweir.
+    /// When the stream is not capturing, its capture is broken already, it is of
+    /// another device, the options ask for a planned capture, or the calling
+    /// thread is inside a capture of streamweir.
     pub fn attach(
         &self,
         stream: &DeviceStream,
@@ -68,10 +68,16 @@ impl Device {
                 instead: "the nodes of the engine stand in record order: attach live",
             });
         }
-        if stream.capture_status()? != CaptureStatus::Active {
-            return Err(Error::NotCapturing {
-                stream: stream.name().to_owned(),
-            });
+        match stream.capture_status()? {
+            CaptureStatus::Active => {}
+            CaptureStatus::Invalidated => {
+                return Err(self.inner.engine_capture_broken(stream.name()));
+            }
+            CaptureStatus::None => {
+                return Err(Error::NotCapturing {
+                    stream: stream.name().to_owned(),
+                });
+            }
         }
         options.origin = stream.name().to_owned();
         // The engine replays when it likes, which no group would know of.
@@ -99,11 +105,14 @@ impl Attached {
     /// verifies the graph as it stands. The engine's capture goes on.
     ///
     /// # Errors
-    /// When a forked stream is not joined, there are hazards and the attachment
-    /// refuses them, or the driver fails. What our nodes refer to is tied to
+    /// When the engine has broken its capture ([`Error::EngineCaptureBroken`]
+    /// says which slices' events may have done it), a forked stream is not
+    /// joined, there are hazards and the attachment refuses them, or the driver
+    /// fails. What our nodes refer to is tied to
     /// the graph all the same, as far as the driver allows.
     pub fn detach(self) -> Result<Detached> {
         let core = self.capture.core.clone();
+        core.engine_still_captures()?;
         core.check_end()?;
         let graph = core.graph_in_progress()?;
         let read = core.read_back(graph)?;
@@ -163,6 +172,23 @@ impl fmt::Debug for Detached {
 }
 
 impl Core {
+    /// Refuses when the engine has broken its capture since `attach`.
+    fn engine_still_captures(&self) -> Result<()> {
+        let mut state = self.state.borrow_mut();
+        let State {
+            strands, looked, ..
+        } = &mut *state;
+        let origin = &strands[0];
+        let info = origin
+            .stream
+            .capture_info(looked)
+            .during(|| format!("looking at the capture of stream \"{}\"", origin.name))?;
+        if info.status == CaptureStatus::Invalidated {
+            return Err(self.device.engine_capture_broken(&origin.name));
+        }
+        Ok(())
+    }
+
     /// The graph that the engine's capture is making.
     fn graph_in_progress(&self) -> Result<GraphView<'_>> {
         let mut state = self.state.borrow_mut();

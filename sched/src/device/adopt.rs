@@ -77,7 +77,9 @@ impl<T: Element> Persistent<T> {
     /// that is registered already, and inside a capture.
     pub fn from_cudarc(device: &Device, name: &str, slice: &Arc<CudaSlice<T>>) -> Result<Self> {
         device.inner.outside("Persistent::from_cudarc")?;
-        let adopted = device.cuda_driver("a CUDA slice")?.adopt_slice(slice)?;
+        let adopted = device
+            .cuda_driver("a CUDA slice")?
+            .adopt_slice(name, slice)?;
         let entry = device
             .inner
             .registry

@@ -227,6 +227,24 @@ impl DeviceInner {
         }
     }
 
+    /// The error for a capture of the engine's that is broken.
+    pub(crate) fn engine_capture_broken(&self, stream: &str) -> Error {
+        #[cfg(feature = "cuda")]
+        let slices = self
+            .reclaim
+            .dyn_driver()
+            .as_any()
+            .downcast_ref::<crate::driver::cuda::CudaDriver>()
+            .map(crate::driver::cuda::CudaDriver::tracked_slices)
+            .unwrap_or_default();
+        #[cfg(not(feature = "cuda"))]
+        let slices = Vec::new();
+        Error::EngineCaptureBroken {
+            stream: stream.to_owned(),
+            slices,
+        }
+    }
+
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

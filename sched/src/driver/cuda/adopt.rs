@@ -11,19 +11,24 @@
 //! What cudarc cannot know after that is the caller's to order: a replay that
 //! touches the slice, and cudarc calls that do. Either they use one stream, or
 //! an event stands between them. An engine that calls cudarc inside a capture
-//! switches its tracking off first (`CudaContext::disable_event_tracking`): an
-//! event recorded in a capture cannot be waited for outside it.
+//! switches its tracking off first (`CudaContext::disable_event_tracking`): a
+//! call on a slice with events would wait inside the capture for an event from
+//! before it, which breaks the capture, and an event recorded in a capture cannot
+//! be waited for outside it. Which of the adopted slices have events is
+//! remembered, for the error that says why a capture is broken.
 
 use std::any::Any;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, SyncOnDrop};
+use streamweir_alloc::sync::Mutex;
 use streamweir_trace::ByteRange;
 use thiserror::Error;
 
+use super::context::Context;
 use super::handle::Raw;
-use super::{CudaDriver, OpenError};
+use super::{CudaDriver, OpenError, open};
 use crate::driver::{CaptureStatus, Driver, DriverError, ErrorClass, StreamHandle};
 
 /// CUDA's names for two streams that are no objects: the default stream in the
@@ -80,15 +85,44 @@ pub struct AdoptedSlice {
     pub keep: Arc<dyn Any + Send + Sync>,
 }
 
+/// What cudarc tracks by events in a context that it made.
+#[derive(Debug)]
+pub(super) struct Tracking {
+    context: Arc<CudaContext>,
+    /// The adopted slices that have events, by the names that they were given.
+    slices: Mutex<Vec<(String, Weak<dyn Any + Send + Sync>)>>,
+}
+
 impl CudaDriver {
     /// Works in the context of a cudarc device, and keeps it alive.
     ///
     /// # Errors
     /// When the driver is too old for what is used here.
     pub fn from_cudarc(context: &Arc<CudaContext>) -> Result<Arc<Self>, OpenError> {
+        let library = open::driver()?;
         // SAFETY: cudarc destroys its context when the last clone of the `Arc`
         // goes, and one is kept.
-        unsafe { Self::from_context(context.cu_ctx(), context.clone()) }
+        let adopted = unsafe { Context::adopt(library, context.cu_ctx(), context.clone()) }?;
+        let tracking = Tracking {
+            context: context.clone(),
+            slices: Mutex::new(Vec::new()),
+        };
+        Self::with(library, adopted, Some(tracking))
+    }
+
+    /// The adopted slices on which a cudarc call inside a capture would touch
+    /// an event from outside it: those that have events and are alive, while
+    /// the context of cudarc uses them.
+    pub fn tracked_slices(&self) -> Vec<String> {
+        let Some(tracking) = &self.tracking else {
+            return Vec::new();
+        };
+        if !tracking.context.is_managing_stream_synchronization() {
+            return Vec::new();
+        }
+        let mut slices = tracking.slices.lock();
+        slices.retain(|(_, slice)| slice.strong_count() > 0);
+        slices.iter().map(|(name, _)| name.clone()).collect()
     }
 
     /// The handle of a cudarc stream. The caller keeps a clone of the `Arc` for
@@ -127,14 +161,15 @@ impl CudaDriver {
         Ok(stream)
     }
 
-    /// The memory of a cudarc slice. Waits for the work that cudarc has enqueued
-    /// on it.
+    /// The memory of a cudarc slice, by the name that errors give it. Waits for
+    /// the work that cudarc has enqueued on it.
     ///
     /// # Errors
     /// For a slice of another context, and for one whose stream is being
     /// captured.
-    pub fn adopt_slice<T: 'static>(
+    pub fn adopt_slice<T: Send + Sync + 'static>(
         &self,
+        name: &str,
         slice: &Arc<CudaSlice<T>>,
     ) -> Result<AdoptedSlice, AdoptError> {
         let stream = slice.stream();
@@ -155,6 +190,7 @@ impl CudaDriver {
         // Waits, on the slice's own stream, for the last write on any stream;
         // a failure shows in the next call on the context.
         let (address, used) = slice.device_ptr(stream);
+        let has_events = matches!(used, SyncOnDrop::Record(Some(_)));
         drop(used);
         stream
             .synchronize()
@@ -165,10 +201,13 @@ impl CudaDriver {
                 slice.num_bytes()
             ))
         })?;
-        Ok(AdoptedSlice {
-            range,
-            keep: slice.clone(),
-        })
+        let keep: Arc<dyn Any + Send + Sync> = slice.clone();
+        if has_events && let Some(tracking) = &self.tracking {
+            let mut slices = tracking.slices.lock();
+            slices.retain(|(_, slice)| slice.strong_count() > 0);
+            slices.push((name.to_owned(), Arc::downgrade(&keep)));
+        }
+        Ok(AdoptedSlice { range, keep })
     }
 
     fn other_context(&self, what: &'static str) -> AdoptError {

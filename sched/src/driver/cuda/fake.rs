@@ -78,7 +78,7 @@ pub(super) fn library() -> &'static Library {
 pub(super) fn device() -> Arc<CudaDriver> {
     let library = library();
     let context = Context::primary(library, 0).expect("the fake driver has a context");
-    CudaDriver::with(library, context).expect("the fake driver has a device")
+    CudaDriver::with(library, context, None).expect("the fake driver has a device")
 }
 
 /// Notes the call; its result, unless it is to fail.

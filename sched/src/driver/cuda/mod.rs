@@ -61,6 +61,8 @@ pub struct CudaDriver {
     library: &'static Library,
     context: Context,
     info: DeviceInfo,
+    /// Of a context that cudarc made.
+    tracking: Option<adopt::Tracking>,
 }
 
 impl CudaDriver {
@@ -104,7 +106,7 @@ impl CudaDriver {
     pub fn open(ordinal: u32) -> Result<Arc<Self>, OpenError> {
         let library = open::driver()?;
         let device = device(library, ordinal)?;
-        Self::with(library, Context::primary(library, device)?)
+        Self::with(library, Context::primary(library, device)?, None)
     }
 
     /// Works in a context that somebody else made. `keep` is held for as long
@@ -126,7 +128,7 @@ impl CudaDriver {
         let library = open::driver()?;
         // SAFETY: by the caller.
         let context = unsafe { Context::adopt(library, context, keep) }?;
-        Self::with(library, context)
+        Self::with(library, context, None)
     }
 
     /// The driver's pointer to the context.
@@ -134,12 +136,17 @@ impl CudaDriver {
         self.context.raw()
     }
 
-    fn with(library: &'static Library, context: Context) -> Result<Arc<Self>, OpenError> {
+    fn with(
+        library: &'static Library,
+        context: Context,
+        tracking: Option<adopt::Tracking>,
+    ) -> Result<Arc<Self>, OpenError> {
         let info = device_info(library, context.device())?;
         Ok(Arc::new(Self {
             library,
             context,
             info,
+            tracking,
         }))
     }
 }
