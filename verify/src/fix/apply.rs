@@ -1,11 +1,13 @@
 //! Applying a fix to a trace.
 
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Edge, FreeNode, Node, NodeId,
-    NodeKind, StreamId, Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Edge, EdgeKind, FreeNode, Node,
+    NodeId, NodeKind, StreamId, Trace,
 };
 
 use crate::Fix;
+use crate::facts::Facts;
+use crate::graph::Graph;
 
 impl Fix {
     /// The trace as it would be with this change made. The other fixes of the
@@ -91,13 +93,23 @@ fn join_at_end(trace: &mut Trace, stream: Option<StreamId>, last: Option<NodeId>
         end.joined = true;
         ends.extend(end.frontier.iter());
     }
-    if let Some(origin) = trace.streams.first_mut() {
-        // An origin whose end is not known stays unknown: naming some of its
-        // leaves would make all the others unjoined.
-        let frontier = &mut origin.end.frontier;
-        if !frontier.is_empty() {
-            ends.retain(|node| !frontier.contains(node));
-            frontier.extend(ends);
+    // An origin whose end is not known stays unknown: naming some of its leaves
+    // would make all the others unjoined. In a cycle nothing is before anything.
+    let (Some(origin), Ok(graph)) = (
+        trace.streams.first_mut(),
+        Graph::new(trace.nodes.len(), &trace.edges),
+    ) else {
+        return;
+    };
+    let frontier = &mut origin.end.frontier;
+    if frontier.is_empty() {
+        return;
+    }
+    // The latest first: what leads to it is joined with it.
+    ends.sort_by_key(|&node| std::cmp::Reverse(graph.position(node)));
+    for end in ends {
+        if !graph.leads_to(frontier)[end.index()] {
+            frontier.push(end);
         }
     }
 }
@@ -242,30 +254,61 @@ fn free_at_end(trace: &mut Trace, alloc: NodeId, instead_of: Option<NodeId>) {
             *ours = true;
         }
     }
-    // What leads nowhere, for the work without accesses; and every user, since
-    // a programmatic edge out of one may order nothing.
-    let mut first = vec![true; trace.nodes.len()];
-    for edge in &trace.edges {
-        first[edge.from.index()] = false;
-    }
-    first[alloc.index()] = true;
-    for access in trace.accesses.iter().filter(|a| ours[a.buffer.index()]) {
-        first[access.node.index()] = true;
-    }
+    let after = last_users(trace, alloc, &ours);
     let mut node = Node::new(
         NodeKind::MemFree(FreeNode { at }),
         format!("free {}", trace.node(alloc).name),
     );
     node.stream = (!trace.streams.is_empty()).then_some(StreamId(0));
     trace.add_node(node);
-    for from in (0..first.len()).filter(|&from| first[from]) {
-        trace.add_edge(Edge::full(NodeId::at(from), new));
+    for from in after {
+        trace.add_edge(Edge::full(from, new));
     }
     if let Some(origin) = trace.streams.first_mut()
         && !origin.end.frontier.is_empty()
     {
         origin.end.frontier.push(new);
     }
+}
+
+/// What a free of these buffers has to wait for: their users and what nobody
+/// knows the accesses of, without those that end before another of them anyway.
+/// When no buffer is named, all that leads nowhere.
+fn last_users(trace: &Trace, alloc: NodeId, buffers: &[bool]) -> Vec<NodeId> {
+    let mut users = vec![alloc];
+    if buffers.contains(&true) {
+        let declared = trace.accesses.iter().map(|a| (a.node, a.buffer));
+        let possible = trace.possible.iter().map(|a| (a.node, a.buffer));
+        let ours = declared.chain(possible).filter(|a| buffers[a.1.index()]);
+        users.extend(ours.map(|(node, _)| node));
+        users.extend(Facts::new(trace).opaque);
+    } else {
+        let mut leads_on = vec![false; trace.nodes.len()];
+        trace
+            .edges
+            .iter()
+            .for_each(|edge| leads_on[edge.from.index()] = true);
+        let all = (0..trace.nodes.len()).map(NodeId::at);
+        users.extend(all.filter(|node| !leads_on[node.index()]));
+    }
+    // A programmatic edge may order nothing.
+    let full = trace
+        .edges
+        .iter()
+        .filter(|edge| edge.kind == EdgeKind::Full);
+    let full: Vec<Edge> = full.copied().collect();
+    let Ok(graph) = Graph::new(trace.nodes.len(), &full) else {
+        // In a cycle nothing is before anything.
+        return users;
+    };
+    users.sort_by_key(|&node| std::cmp::Reverse(graph.position(node)));
+    let mut last: Vec<NodeId> = Vec::new();
+    for user in users {
+        if !graph.leads_to(&last)[user.index()] {
+            last.push(user);
+        }
+    }
+    last
 }
 
 /// Copies a workspace for `stream` and lets the nodes of that stream use the

@@ -4,6 +4,7 @@ use streamweir_trace::{ByteRange, Trace, UnknownAccess};
 use streamweir_verify::verify;
 
 use crate::build::*;
+use crate::minimal::is_minimal;
 
 #[track_caller]
 fn mends(mut trace: Trace) {
@@ -13,6 +14,7 @@ fn mends(mut trace: Trace) {
             safe(&trace);
             return;
         };
+        is_minimal(&trace, hazard);
         trace = hazard.fix.apply(&trace);
         trace.check().unwrap();
         // A pair of nodes may share several pairs of buffers, each with a fix

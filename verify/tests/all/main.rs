@@ -6,6 +6,7 @@ mod driver;
 mod fixes;
 mod generate;
 mod growth;
+mod minimal;
 mod must_not_flag;
 mod oracle;
 mod pdl;

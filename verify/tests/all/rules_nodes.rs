@@ -9,6 +9,7 @@ use streamweir_trace::{
 use streamweir_verify::{FREED_BY_LAUNCHER, Fix, Rule, Verdict, certificate, verify};
 
 use crate::build::*;
+use crate::minimal::is_minimal;
 
 const N: fn(u32) -> Option<NodeId> = |at| Some(NodeId(at));
 const AT: u64 = 0x7000;
@@ -56,12 +57,55 @@ fn mended(mut trace: Trace) -> Trace {
             certificate::check(&trace, &certificate).unwrap();
             return trace;
         };
+        is_minimal(&trace, hazard);
         trace = hazard.fix.apply(&trace);
         trace.check().unwrap();
         let left = verify(&trace).unwrap();
         assert!(!left.hazards.contains(hazard), "not mended:\n{hazard}");
     }
     panic!("fixes do not end: {}", verify(&trace).unwrap());
+}
+
+/// A free waits for the last users and for nothing that these wait for: not for
+/// what another user comes behind, nor for other work. A kernel that may go on
+/// while its successor runs is waited for all the same.
+#[test]
+fn r7_the_free_waits_for_the_last_users() {
+    for programmatic in [false, true] {
+        let mut cap = Capture::new();
+        let alloc = cap.alloc_node(MAIN, AT);
+        cap.join(SIDE, MAIN);
+        let [write, read] = ["write", "read"].map(|name| cap.node(SIDE, name));
+        cap.node(MAIN, "other");
+        cap.join(MAIN, SIDE);
+        cap.node(MAIN, "end");
+        let a = cap.graph_memory(alloc, None);
+        cap.all(write, Write, a);
+        cap.all(read, Atomic, a);
+        if programmatic {
+            let edge = Edge::full(write, read);
+            let mut edges = cap.trace.edges.iter_mut();
+            let edge = edges.find(|other| **other == edge).unwrap();
+            edge.kind = EdgeKind::Programmatic;
+            cap.trace.add_edge(Edge::full(alloc, read));
+            cap.trace.accesses[0].mode = Atomic;
+        }
+        let trace = cap.end();
+        let report = verify(&trace).unwrap();
+        assert_eq!(report.hazards_total, 1, "{report}");
+        let mended = report.hazards[0].fix.apply(&trace);
+        let free = NodeId::at(trace.nodes.len());
+        let waits = mended.edges.iter().filter(|edge| edge.to == free);
+        let mut waits: Vec<NodeId> = waits.map(|edge| edge.from).collect();
+        waits.sort_unstable();
+        let expected = if programmatic {
+            vec![write, read]
+        } else {
+            vec![read]
+        };
+        assert_eq!(waits, expected);
+        self::mended(trace);
+    }
 }
 
 /// main: alloc a, W a, and a free of it or none.

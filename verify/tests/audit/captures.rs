@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use streamweir_trace::Dump;
 use streamweir_verify::audit::{Audited, Mode};
-use streamweir_verify::{Options, Report, Verdict};
+use streamweir_verify::{Options, Report, Verdict, verify};
+
+use crate::minimal::is_minimal;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/captures")
@@ -75,4 +77,28 @@ fn pointers_prove_nothing_of_kernels_and_promise_nothing() {
             Verdict::Hazard => assert_eq!(name, "workspace_shared", "{report}"),
         }
     }
+}
+
+/// The fixes of a capture, applied one after the other, end in a safe verdict,
+/// and none of them asks for an order that it could do without.
+#[test]
+fn fixes_mend_what_a_program_got_wrong() {
+    let mut mended = 0;
+    for (name, bytes, label) in captures() {
+        let mut trace = audit(&bytes, Mode::Operators).0.trace;
+        for _ in 0..8 {
+            let report = verify(&trace).expect("a verdict");
+            assert_eq!(report.verdict == Verdict::Safe, report.hazards.is_empty());
+            let Some(hazard) = report.hazards.first() else {
+                break;
+            };
+            assert_eq!(label, "hazard", "{name}:\n{hazard}");
+            is_minimal(&trace, hazard);
+            trace = hazard.fix.apply(&trace);
+            mended += 1;
+        }
+        let report = verify(&trace).expect("a verdict");
+        assert_eq!(report.verdict, Verdict::Safe, "{name}:\n{report}");
+    }
+    assert!(mended >= 3, "{mended}");
 }

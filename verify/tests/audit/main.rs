@@ -2,5 +2,7 @@
 
 mod build;
 mod captures;
+#[path = "../all/minimal.rs"]
+mod minimal;
 mod mutations;
 mod operators;
