@@ -162,6 +162,68 @@ fn unreadable_files_have_an_entry_that_says_why() {
     assert!(error(2).contains("\"capture-dump-9\""), "{}", error(2));
 }
 
+/// What people try first, and what they are told then.
+#[test]
+fn what_cannot_be_read_is_said_in_words() {
+    let empty = Scratch::new("empty.json", "");
+    let log = Scratch::new("log.json", r#"{"format":"alloc-log-1","streams":1}"#);
+    let words = Scratch::new("words.json", "PK\u{3}\u{4}\u{0}");
+    let list_ = Scratch::new("list.json", "[]");
+    let folder = env::temp_dir();
+    let said = |path: &str| {
+        let output = audit(&[path]);
+        assert_eq!(output.status.code(), Some(2), "{path}");
+        assert!(output.stdout.is_empty(), "{path}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        let told = text.strip_prefix(&format!("error: {path}: ")).unwrap();
+        told.trim_end().to_owned()
+    };
+    assert_eq!(
+        said(folder.to_str().unwrap()),
+        "is a directory; name the files in it"
+    );
+    assert_eq!(said(empty.path()), "is empty; was it written to its end?");
+    let log = said(log.path());
+    assert!(
+        log.ends_with(". `streamweir place` reads allocation logs"),
+        "{log}"
+    );
+    for other in [words.path(), list_.path()] {
+        let told = said(other);
+        assert!(
+            told.starts_with("neither a trace, a session nor a capture dump: "),
+            "{told}"
+        );
+    }
+}
+
+/// A drawing that cannot be written ends the command with 2, after the verdict.
+#[test]
+fn a_verdict_is_not_lost_with_its_drawing() {
+    let file = Scratch::new("no folder", "");
+    let race = capture("moe_inplace_race");
+    let missing = env::temp_dir().join("no such folder").join("page.html");
+    for (arguments, why) in [
+        (
+            vec![&*race, "--html", missing.to_str().unwrap()],
+            "cannot be written",
+        ),
+        (
+            vec![&*race, &race, "--dot", file.path()],
+            "is no folder: what is drawn of several files",
+        ),
+    ] {
+        let output = audit(&arguments);
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("hazard[R1]"), "{text}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(why), "{told}");
+        let entries = list(&audit(&[&arguments[..], &["--json"]].concat()));
+        assert_eq!(entries[0]["verdict"], "hazard");
+    }
+}
+
 #[test]
 fn the_text_names_the_file_and_the_hazard() {
     let file = capture("dsv4_topk_before_join");

@@ -49,6 +49,12 @@ impl Places {
         };
         let mut path = path.to_path_buf();
         if self.several {
+            if path.exists() && !path.is_dir() {
+                return Err(Failure::new(format_args!(
+                    "{} is no folder: what is drawn of several files is written into one",
+                    path.display()
+                )));
+            }
             fs::create_dir_all(&path).map_err(|error| failed(&path, error))?;
             path.push(format!("{stem}.{ending}"));
         }

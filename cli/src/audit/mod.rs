@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use streamweir::verify::audit::{Audit, Mode, audit_file};
+use streamweir::trace::ALLOC_LOG_FORMAT;
+use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
 use streamweir::verify::{Options as Verify, Verdict, dot, html};
 
 use crate::audit::drawing::Places;
@@ -83,22 +84,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut places = Places::new(options.files.len());
     let mut worst = Outcome::Safe;
     let mut list = json::List::default();
+    // A verdict is not lost with its drawing: what could not be written ends the
+    // command once all has been said.
+    let mut undrawn = None;
     for file in &options.files {
         let start = Instant::now();
-        let audit = audit_file(file, mode, &verify).map_err(|error| error.to_string());
+        let audit = audit_file(file, mode, &verify).map_err(|error| in_words(&error));
         let looked = Looked {
             file: file.clone(),
             outcome: audit.map(|audit| (audit, start.elapsed())),
         };
         if let Ok((audit, _)) = &looked.outcome {
             let stem = places.stem(file);
-            if let Some(path) = &options.html {
-                let page = html(&audit.trace, &audit.report)?;
-                places.write(path, &stem, "html", &page)?;
-            }
-            if let Some(path) = &options.dot {
-                let graph = dot(&audit.trace, &audit.report)?;
-                places.write(path, &stem, "dot", &graph)?;
+            if let Err(failure) = draw(options, &places, &stem, audit) {
+                undrawn.get_or_insert(failure);
             }
         }
         worst = worst.max(looked.judge(options.strict));
@@ -113,12 +112,37 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     if options.json {
         exit::print(list.into_text()?)?;
     }
+    if let Some(failure) = undrawn {
+        return Err(failure);
+    }
     Ok(match worst {
         Outcome::Safe => ExitCode::SUCCESS,
         Outcome::Possible => exit::POSSIBLE.into(),
         Outcome::Hazard => exit::NOT_CLEAN.into(),
         Outcome::Unreadable => exit::FAILED.into(),
     })
+}
+
+fn draw(options: &Options, places: &Places, stem: &str, audit: &Audit) -> Result<(), Failure> {
+    if let Some(path) = &options.html {
+        let page = html(&audit.trace, &audit.report)?;
+        places.write(path, stem, "html", &page)?;
+    }
+    if let Some(path) = &options.dot {
+        let graph = dot(&audit.trace, &audit.report)?;
+        places.write(path, stem, "dot", &graph)?;
+    }
+    Ok(())
+}
+
+/// Why a file allows no verdict, and which command it is meant for.
+fn in_words(error: &AuditError) -> String {
+    match error {
+        AuditError::Format(format) if format == ALLOC_LOG_FORMAT => {
+            format!("{error}. `streamweir place` reads allocation logs")
+        }
+        _ => error.to_string(),
+    }
 }
 
 impl Looked {

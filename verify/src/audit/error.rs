@@ -13,6 +13,12 @@ pub enum AuditError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Read(#[from] std::io::Error),
+    /// The path is that of a directory.
+    #[error("is a directory; name the files in it")]
+    Directory,
+    /// There is nothing in the file.
+    #[error("is empty; was it written to its end?")]
+    Empty,
     /// The file is no JSON object with a format.
     #[error("neither a trace, a session nor a capture dump: {0}")]
     NotJson(#[source] serde_json::Error),

@@ -30,7 +30,15 @@ pub struct Audit {
 /// When the file cannot be read, is of another format, contradicts itself, or
 /// allows no verdict. A broken rule is no error but a hazard of the report.
 pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let format = format_of(BufReader::new(File::open(path)?)).map_err(AuditError::NotJson)?;
+    let file = File::open(path)?;
+    let about = file.metadata()?;
+    if about.is_dir() {
+        return Err(AuditError::Directory);
+    }
+    if about.is_file() && about.len() == 0 {
+        return Err(AuditError::Empty);
+    }
+    let format = format_of(BufReader::new(file)).map_err(not_json)?;
     if format == DUMP_FORMAT {
         let dump = Dump::from_reader(File::open(path)?)?;
         return of_dump(dump, mode, options);
@@ -57,12 +65,24 @@ pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, A
 /// # Errors
 /// As [`audit_file`].
 pub fn audit_json(bytes: &[u8], mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let format = format_of(bytes).map_err(AuditError::NotJson)?;
+    if bytes.is_empty() {
+        return Err(AuditError::Empty);
+    }
+    let format = format_of(bytes).map_err(not_json)?;
     match format.as_str() {
         DUMP_FORMAT => of_dump(Dump::from_json(bytes)?, mode, options),
         FORMAT => of_trace(from_json(bytes)?, options),
         session::FORMAT => of_session(&Session::from_json(bytes)?, options),
         _ => Err(AuditError::Format(format)),
+    }
+}
+
+/// What keeps a file from being read is no fault of its text.
+fn not_json(error: serde_json::Error) -> AuditError {
+    if error.is_io() {
+        AuditError::Read(error.into())
+    } else {
+        AuditError::NotJson(error)
     }
 }
 

@@ -156,6 +156,9 @@ impl Fix {
             Self::Register { range } if range.len() > 1 => {
                 format!("register {range} as a persistent buffer")
             }
+            Self::Register { range } if range.is_empty() => {
+                "register the memory that it points into as a persistent buffer".to_owned()
+            }
             Self::Register { range } => format!(
                 "register the memory at {:#x} as a persistent buffer",
                 range.start

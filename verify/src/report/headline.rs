@@ -31,8 +31,10 @@ pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
                 NodeKind::Kernel(kernel) => kernel.params.get(*place as usize),
                 _ => None,
             });
-            let param = param.map_or("", |param| param.name.as_str());
-            format!("parameter {place} \"{param}\" points into no known memory")
+            match param.map_or("", |param| param.name.as_str()) {
+                "" => format!("parameter {place} points into no known memory"),
+                name => format!("parameter {place} \"{name}\" points into no known memory"),
+            }
         }
         Cause::StrayWord(at) => {
             let word = &trace.stray[*at as usize];

@@ -186,6 +186,20 @@ fn r3_unknown_range_and_pointer() {
     assert_eq!(report.hazards[0].bytes.start, 0x9000);
     assert!(report.hazards[0].what.contains("keys"));
     safe(&with(vec![pointer(0, None)]));
+
+    // Of a pointer whose value nobody wrote down there is less to say.
+    let mut unread = pointer(0, None);
+    unread.name.clear();
+    unread.bytes.clear();
+    let report = verify(&with(vec![unread])).unwrap();
+    assert_eq!(
+        report.hazards[0].what,
+        "parameter 0 points into no known memory"
+    );
+    assert_eq!(
+        report.hazards[0].help,
+        "register the memory that it points into as a persistent buffer"
+    );
 }
 
 /// side uses what main allocated behind a node that side does not follow.

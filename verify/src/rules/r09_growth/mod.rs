@@ -98,11 +98,14 @@ struct Bytes(u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
-        if self.0 < MIB {
-            return write!(f, "{} bytes", self.0);
+        let of = |unit: u64| self.0 as f64 / unit as f64;
+        match self.0 {
+            ..KIB => write!(f, "{} bytes", self.0),
+            ..MIB => write!(f, "{:.1} KiB", of(KIB)),
+            _ => write!(f, "{:.1} MiB", of(MIB)),
         }
-        write!(f, "{:.1} MiB", self.0 as f64 / MIB as f64)
     }
 }
 
