@@ -101,10 +101,12 @@ impl fmt::Display for Bytes {
         const KIB: u64 = 1 << 10;
         const MIB: u64 = 1 << 20;
         let of = |unit: u64| self.0 as f64 / unit as f64;
-        match self.0 {
-            ..KIB => write!(f, "{} bytes", self.0),
-            ..MIB => write!(f, "{:.1} KiB", of(KIB)),
-            _ => write!(f, "{:.1} MiB", of(MIB)),
+        if self.0 < KIB {
+            write!(f, "{} bytes", self.0)
+        } else if self.0 < MIB {
+            write!(f, "{:.1} KiB", of(KIB))
+        } else {
+            write!(f, "{:.1} MiB", of(MIB))
         }
     }
 }
