@@ -114,9 +114,10 @@ fn the_engines_graph_keeps_what_our_part_refers_to() {
         detached.report()
     );
     assert_eq!(detached.trace().nodes.len(), 4);
-    assert!(
-        detached.report().to_string().contains("not analysed"),
-        "the engine's node is said: {}",
+    assert_eq!(
+        detached.report().stats.accesses,
+        8,
+        "x twice, the scratch four times, y, and the engine's fill of it: {}",
         detached.report()
     );
     let graph = engine.end();
@@ -227,6 +228,71 @@ fn a_hazard_in_our_part_is_refused_at_detach() {
     drop(y);
     engine.device.collect();
     assert_eq!(live(&engine.driver), NOTHING);
+}
+
+/// What the engine records beside our part, and what is said of it.
+fn beside(of_engine: impl FnOnce(&Engine, u64)) -> (Verdict, String) {
+    let engine = Engine::new();
+    let y = engine.device.persistent::<u32>("y", LEN).unwrap();
+    engine.begin();
+    let options = streamweir::CaptureOptions::new("decode").verify(Verify::Report);
+    let attached = engine.device.attach(&engine.stream, options).unwrap();
+    let main = attached.origin();
+    let side = attached.fork(&main, "side").unwrap();
+    side.fill(&y, 1).unwrap();
+    of_engine(&engine, y.range().start);
+    attached.join(&main, side).unwrap();
+    drop(main);
+    let detached = attached.detach().unwrap();
+    // SAFETY: it is destroyed once.
+    unsafe { engine.driver.graph_destroy(engine.end()) }.unwrap();
+    // The last node is the engine's, on its stream: nothing is left unjoined.
+    let report = detached.report();
+    assert!(
+        report.hazards.iter().all(|h| h.rule != Rule::Protocol),
+        "{report}"
+    );
+    (report.verdict, report.to_string())
+}
+
+#[test]
+fn what_the_engine_records_is_judged_with_our_part() {
+    // A fill says what it writes: proof.
+    let (verdict, text) = beside(|engine, address| {
+        // SAFETY: live memory, in a graph that is never replayed.
+        unsafe { engine.driver.fill_async(engine.raw, address, 9, 16) }.unwrap();
+    });
+    assert_eq!(verdict, Verdict::Hazard, "{text}");
+    assert!(text.contains("\"y\"") && text.contains("memset"), "{text}");
+
+    // A kernel only holds an address: possible, and it is said that its accesses
+    // are not known.
+    let kernel = |place: fn(u64) -> u64| {
+        move |engine: &Engine, address: u64| {
+            let module = engine.driver.module_load(&crate::common::image()).unwrap();
+            let (mut address, mut len) = (place(address), N);
+            let mut params = [(&raw mut address).cast(), (&raw mut len).cast()];
+            // SAFETY: as many parameters as `bump` has, in a graph that is
+            // never replayed.
+            unsafe {
+                let function = engine.driver.module_function(module, "bump").unwrap();
+                let shape = GRID.into();
+                engine
+                    .driver
+                    .launch(engine.raw, function, shape, &mut params)
+                    .unwrap();
+            }
+        }
+    };
+    let (verdict, text) = beside(kernel(|address| address));
+    assert_eq!(verdict, Verdict::Possible, "{text}");
+    assert!(
+        text.contains("\"y\"") && text.contains("not analysed"),
+        "{text}"
+    );
+    let (verdict, text) = beside(kernel(|_| 0));
+    assert_eq!(verdict, Verdict::Safe, "{text}");
+    assert!(text.contains("not analysed"), "{text}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use streamweir_verify::audit::{Known, KnownMemory, Meaning, Memory, scan};
 
 use super::lower::Lowered;
 use super::{Audit, DeclaredAccess, KnownBuffer};
-use crate::device::Device;
+use crate::device::{Device, DeviceInner};
 use crate::error::{During, Result};
 
 /// A copy or fill of more rows is not analysed: its gaps would be taken for
@@ -19,59 +19,84 @@ use crate::error::{During, Result};
 const MOST_ROWS: u64 = 4096;
 
 /// Puts buffers and accesses into the trace.
-pub(super) fn resolve(
-    device: &Device,
-    known: &[KnownBuffer],
-    mut lowered: Lowered,
-) -> Result<Audit> {
-    let trace = &mut lowered.trace;
-    let mut standing = Vec::new();
+pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) -> Result<Audit> {
+    let Lowered {
+        mut trace,
+        handles,
+        declared,
+        touches,
+    } = lowered;
     for buffer in known {
-        standing.push(trace.add_buffer(Buffer::persistent(&*buffer.name, buffer.range)));
+        trace.add_buffer(Buffer::persistent(&*buffer.name, buffer.range));
     }
-    for entry in device.inner.registry.entries() {
-        if !known
-            .iter()
-            .any(|known| known.range.overlaps(&entry.range()))
-        {
-            standing.push(trace.add_buffer(Buffer::persistent(&**entry.name(), entry.range())));
-        }
-    }
-    graph_buffers(trace);
-    operands(trace, &mut lowered.touches);
-    let more = strangers(device, trace, &lowered.touches)?;
-    let memory = KnownMemory::of_trace(trace, more);
-    for &(node, DeclaredAccess { range, mode }) in &lowered.touches {
-        touch(trace, &memory, node, range, mode);
-    }
-    let mut undeclared = 0_usize;
-    for (at, node) in trace.nodes.iter_mut().enumerate() {
-        if matches!(node.kind, NodeKind::Kernel(_)) && !lowered.declared.contains(&NodeId::at(at)) {
-            node.analysed = false;
-            undeclared += 1;
-        }
-    }
-    // What a call declares is all that its nodes touch, so their words are not
-    // looked at.
-    let mut words = scan(trace, &memory);
-    words
-        .possible
-        .retain(|word| !lowered.declared.contains(&word.node));
-    words
-        .stray
-        .retain(|word| !lowered.declared.contains(&word.node));
-    trace.possible = words.possible;
-    trace.stray = words.stray;
-    if undeclared > 0 {
-        trace.assumptions.push(format!(
-            "no accesses of {undeclared} kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of"
-        ));
-    }
+    // What a call declares is all that its kernels touch. A copy has operands
+    // whoever made it.
+    let standing = attribute(
+        &device.inner,
+        &mut trace,
+        touches,
+        |_| true,
+        |node| !declared.contains(&node),
+    )?;
     Ok(Audit {
-        trace: lowered.trace,
-        handles: lowered.handles,
+        trace,
+        handles,
         standing,
     })
+}
+
+/// Attributes to memory what nodes touch that nobody has declared: the operands
+/// of copies and fills among the nodes `operated`, the words of kernels among
+/// the nodes `undeclared`, and the accesses by address in `touches`. The memory
+/// is that of the trace's buffers, of the device's persistent buffers, which
+/// are added unless a buffer of the trace is there, of allocation nodes, and
+/// what the driver knows of. Returns the buffers that stand outside the graph.
+pub(crate) fn attribute(
+    device: &DeviceInner,
+    trace: &mut Trace,
+    mut touches: Vec<(NodeId, DeclaredAccess)>,
+    operated: impl Fn(NodeId) -> bool,
+    undeclared: impl Fn(NodeId) -> bool,
+) -> Result<Vec<BufferId>> {
+    let named = trace.buffers.len();
+    for entry in device.registry.entries() {
+        let range = entry.range();
+        if !trace.buffers[..named]
+            .iter()
+            .any(|buffer| buffer.range.overlaps(&range))
+        {
+            trace.add_buffer(Buffer::persistent(&**entry.name(), range));
+        }
+    }
+    let standing = (0..trace.buffers.len())
+        .map(BufferId::at)
+        .filter(|&id| matches!(trace.buffer(id).kind, BufferKind::Persistent))
+        .collect();
+    graph_buffers(trace);
+    operands(trace, &mut touches, operated);
+    let more = strangers(device, trace, &touches, &undeclared)?;
+    let memory = KnownMemory::of_trace(trace, more);
+    for &(node, DeclaredAccess { range, mode }) in &touches {
+        touch(trace, &memory, node, range, mode);
+    }
+    let mut silent = 0_usize;
+    for (at, node) in trace.nodes.iter_mut().enumerate() {
+        if matches!(node.kind, NodeKind::Kernel(_)) && undeclared(NodeId::at(at)) {
+            node.analysed = false;
+            silent += 1;
+        }
+    }
+    let mut words = scan(trace, &memory);
+    words.possible.retain(|word| undeclared(word.node));
+    words.stray.retain(|word| undeclared(word.node));
+    trace.possible.extend(words.possible);
+    trace.stray.extend(words.stray);
+    if silent > 0 {
+        trace.assumptions.push(format!(
+            "no accesses of {silent} kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of"
+        ));
+    }
+    Ok(standing)
 }
 
 /// The memory of allocation nodes. A free node belongs to the first allocation
@@ -108,10 +133,17 @@ fn graph_buffers(trace: &mut Trace) {
     }
 }
 
-/// What copies and fills touch, by address.
-fn operands(trace: &mut Trace, touches: &mut Vec<(NodeId, DeclaredAccess)>) {
+/// What the copies and fills among the nodes `of` touch, by address.
+fn operands(
+    trace: &mut Trace,
+    touches: &mut Vec<(NodeId, DeclaredAccess)>,
+    of: impl Fn(NodeId) -> bool,
+) {
     for at in 0..trace.nodes.len() {
         let id = NodeId::at(at);
+        if !of(id) {
+            continue;
+        }
         let sides = match &trace.nodes[at].kind {
             NodeKind::Memcpy(copy) => vec![
                 (
@@ -170,16 +202,17 @@ fn operands(trace: &mut Trace, touches: &mut Vec<(NodeId, DeclaredAccess)>) {
 /// What the driver and the device say of addresses that no buffer holds: memory
 /// that is there and that nobody named, and memory that is gone.
 fn strangers(
-    device: &Device,
+    device: &DeviceInner,
     trace: &Trace,
     touches: &[(NodeId, DeclaredAccess)],
+    undeclared: impl Fn(NodeId) -> bool,
 ) -> Result<Vec<Memory>> {
     let buffers = KnownMemory::of_trace(trace, []);
     let mut found: BTreeMap<u64, Memory> = BTreeMap::new();
     let mut asked = std::collections::HashSet::new();
     let words = trace.nodes.iter().enumerate().flat_map(|(at, node)| {
         let params = match &node.kind {
-            NodeKind::Kernel(kernel) => &kernel.params[..],
+            NodeKind::Kernel(kernel) if undeclared(NodeId::at(at)) => &kernel.params[..],
             _ => &[],
         };
         let words = params.iter().flat_map(|param| param.bytes.chunks_exact(8));
@@ -194,7 +227,7 @@ fn strangers(
         if address == 0 || buffers.at(address, node).is_some() || !asked.insert(address) {
             continue;
         }
-        if let Found::Gone(gone) = device.inner.registry.find(address) {
+        if let Found::Gone(gone) = device.registry.find(address) {
             found.entry(gone.range.start).or_insert(Memory {
                 range: gone.range,
                 name: gone.name.to_string(),
@@ -202,7 +235,8 @@ fn strangers(
             });
         }
         let pointed = device
-            .driver()
+            .reclaim
+            .dyn_driver()
             .pointer(address)
             .during(|| format!("asking what is at {address:#x}"))?;
         if let Some(pointed) = pointed.filter(|pointed| pointed.device) {
@@ -293,9 +327,11 @@ mod tests {
             NodeKind::Memcpy(strided),
             NodeKind::Memcpy(to_array),
             NodeKind::Memset(tall),
+            // Not asked for.
+            NodeKind::Memset(FillNode::linear(0x7000, 1, 0)),
         ]);
         let mut touches = Vec::new();
-        operands(&mut trace, &mut touches);
+        operands(&mut trace, &mut touches, |node| node.0 < 3);
         let found: Vec<_> = touches
             .iter()
             .map(|(node, access)| (node.0, access.range.start, access.range.len(), access.mode))
@@ -311,6 +347,6 @@ mod tests {
             ]
         );
         let analysed: Vec<bool> = trace.nodes.iter().map(|node| node.analysed).collect();
-        assert_eq!(analysed, [true, false, false]);
+        assert_eq!(analysed, [true, false, false, true]);
     }
 }

@@ -7,13 +7,15 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::PoolReport;
-use streamweir_trace::Trace;
+use streamweir_trace::{NodeId, Trace};
 use streamweir_verify::Report;
 
 use super::Capture;
 use super::inside::Inside;
 use super::options::{CaptureOptions, Placement};
 use super::session::{Core, Mode, State};
+use super::trace::Traces;
+use crate::audit::attribute;
 use crate::device::{Device, DeviceStream};
 use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Result};
@@ -38,8 +40,10 @@ impl Device {
     /// [`Attached::detach`]. The engine ends the capture, instantiates the graph
     /// and replays it; the graph keeps alive what our nodes refer to.
     ///
-    /// Nodes that the engine records are part of the order and are reported as
-    /// not analysed. The scratch is of an arena of its own, and a group in the
+    /// Nodes that the engine records are part of the order, and are judged as
+    /// [`audit`](crate::audit) judges a graph of any origin: copies, fills and
+    /// allocations by their operands, kernels by the words of their parameters,
+    /// which are reported as not analysed. The scratch is of an arena of its own, and a group in the
     /// options is not used: the engine's replays take no turns. Ordering them
     /// against graphs and eager runs on the same persistent buffers is the
     /// engine's.
@@ -116,7 +120,14 @@ impl Attached {
         core.check_end()?;
         let graph = core.graph_in_progress()?;
         let read = core.read_back(graph)?;
-        let traces = core.traces(&read, false);
+        let mut traces = core.traces(&read, false);
+        traces.end_origin_at(&read, &core.state.borrow().looked);
+        let Traces {
+            declared, theirs, ..
+        } = &mut traces;
+        // What the engine's own nodes touch, as far as it can be seen.
+        let of_engine = |node: NodeId| theirs.contains(&node);
+        attribute(&core.device, declared, Vec::new(), of_engine, of_engine)?;
         let judged = core.judge(&traces);
         let pools = core.session.pools.report();
         let keep = core.keep()?;

@@ -173,6 +173,7 @@ impl Core {
             declared,
             read_back,
             matching,
+            ..
         } = traces;
         let unverifiable = |source: VerifyError| Error::Unverifiable {
             capture: self.name(),

@@ -25,6 +25,22 @@ pub(super) struct Traces {
     pub(super) read_back: Trace,
     /// For each node read back, the recorded one.
     pub(super) matching: Vec<Option<NodeId>>,
+    /// The engine's nodes, of which nothing was recorded.
+    pub(super) theirs: HashSet<NodeId>,
+}
+
+impl Traces {
+    /// Says where the engine's stream stands, which the engine may have moved on
+    /// since our last node: after these nodes of the driver's.
+    pub(super) fn end_origin_at(&mut self, graph: &ReadBack, frontier: &[NodeHandle]) {
+        let Some(origin) = self.declared.streams.first_mut() else {
+            return;
+        };
+        origin.end.frontier = (graph.nodes.iter().zip(&self.matching))
+            .filter(|(handle, _)| frontier.contains(handle))
+            .filter_map(|(_, &node)| node)
+            .collect();
+    }
 }
 
 /// The declared trace of an eager run, of which no driver has a graph.
@@ -42,7 +58,7 @@ pub(super) fn declared(
 /// `own_all` says that every node of the graph must have been recorded here; a
 /// node that was not stays unmatched, for the verifier to complain about. In an
 /// engine's capture such nodes are the engine's, and enter the declared trace
-/// as not analysed.
+/// without accesses; see [`Traces::theirs`].
 pub(super) fn both(
     name: &str,
     recording: &Recording,
@@ -58,13 +74,15 @@ pub(super) fn both(
         .iter()
         .map(|node| builder.by_handle.get(node).copied())
         .collect();
-    if !own_all {
-        adopt_engine_nodes(&mut declared, &mut matching, graph);
-    }
+    let theirs = match own_all {
+        true => HashSet::new(),
+        false => adopt_engine_nodes(&mut declared, &mut matching, graph),
+    };
     Traces {
         declared,
         read_back: read_back(name, graph),
         matching,
+        theirs,
     }
 }
 
@@ -92,7 +110,12 @@ fn read_back(name: &str, graph: &ReadBack) -> Trace {
     trace
 }
 
-fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], graph: &ReadBack) {
+/// Adds the nodes that nobody recorded, and returns them.
+fn adopt_engine_nodes(
+    declared: &mut Trace,
+    matching: &mut [Option<NodeId>],
+    graph: &ReadBack,
+) -> HashSet<NodeId> {
     let mut ids = HashMap::new();
     let mut theirs = HashSet::new();
     for ((slot, &handle), kind) in matching.iter_mut().zip(&graph.nodes).zip(&graph.kinds) {
@@ -101,9 +124,7 @@ fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], gra
                 NodeKind::Kernel(kernel) => kernel.function.clone(),
                 other => other.word().to_owned(),
             };
-            let mut node = Node::new(kind.clone(), title);
-            node.analysed = false;
-            let id = declared.add_node(node);
+            let id = declared.add_node(Node::new(kind.clone(), title));
             theirs.insert(id);
             id
         });
@@ -120,6 +141,7 @@ fn adopt_engine_nodes(declared: &mut Trace, matching: &mut [Option<NodeId>], gra
             });
         }
     }
+    theirs
 }
 
 struct Builder<'a> {
