@@ -4,9 +4,11 @@
 //! its buffer. Whether the capture is safe is the verifier's to say, and so is
 //! whether the edges form a cycle.
 
+use std::collections::HashMap;
+
 use thiserror::Error;
 
-use crate::{BufferId, BufferKind, ByteRange, NodeId, ScopeId, StreamId, Trace};
+use crate::{BufferId, BufferKind, ByteRange, NodeId, NodeKind, ScopeId, StreamId, Trace};
 
 /// Why a trace, or the file of one, cannot be used.
 #[derive(Debug, Error)]
@@ -47,6 +49,21 @@ pub enum TraceError {
         /// Its end.
         end: u64,
     },
+    /// Two buffers that contradict each other, or the nodes, about who frees the
+    /// memory of the graph.
+    #[error(
+        "buffer \"{buffer}\" says that node {free} frees what node {alloc} allocates, but {instead}. An allocation has one free node, of the same address"
+    )]
+    FreeContradicted {
+        /// The buffer's name.
+        buffer: String,
+        /// The allocation node that it names.
+        alloc: NodeId,
+        /// The free node that it names.
+        free: NodeId,
+        /// What the trace says instead.
+        instead: String,
+    },
     /// An edge from a node to itself.
     #[error("node {0} has an edge to itself")]
     SelfEdge(NodeId),
@@ -72,8 +89,8 @@ impl Trace {
     ///
     /// # Errors
     /// The first id without an entry, the first range that ends before it starts,
-    /// the first access outside its buffer or the first edge from a node to
-    /// itself.
+    /// the first access outside its buffer, the first edge from a node to itself
+    /// or the first two statements about a free node that contradict each other.
     pub fn check(&self) -> Result<(), TraceError> {
         for (i, stream) in self.streams.iter().enumerate() {
             let whence = || format!("stream {} (\"{}\")", StreamId::at(i), stream.name);
@@ -138,6 +155,7 @@ impl Trace {
                 }
             }
         }
+        self.frees_agree()?;
         for (i, access) in self.accesses.iter().enumerate() {
             let whence = || format!("access {i}");
             self.has_bytes(access.node, access.buffer, access.bytes, &lengths, whence)?;
@@ -166,6 +184,49 @@ impl Trace {
             }
             if let Some(node) = broken.node {
                 self.has_node(node, whence)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the buffers of the graph's own memory name one free node for each
+    /// allocation, and one allocation for each free node, of the same address.
+    fn frees_agree(&self) -> Result<(), TraceError> {
+        let (mut free_of, mut alloc_of) = (HashMap::new(), HashMap::new());
+        for buffer in &self.buffers {
+            let BufferKind::Graph {
+                alloc,
+                free: Some(free),
+            } = buffer.kind
+            else {
+                continue;
+            };
+            let contradicted = |instead| TraceError::FreeContradicted {
+                buffer: buffer.name.clone(),
+                alloc,
+                free,
+                instead,
+            };
+            let (other, by) = *free_of.entry(alloc).or_insert((free, &buffer.name));
+            if other != free {
+                let instead = format!("buffer \"{by}\" says that {other} does");
+                return Err(contradicted(instead));
+            }
+            let (other, by) = *alloc_of.entry(free).or_insert((alloc, &buffer.name));
+            if other != alloc {
+                let instead = format!("buffer \"{by}\" has it free what {other} allocates");
+                return Err(contradicted(instead));
+            }
+            let NodeKind::MemFree(freed) = &self.node(free).kind else {
+                return Err(contradicted("that is no free node".to_owned()));
+            };
+            if let NodeKind::MemAlloc(made) = &self.node(alloc).kind
+                && made.at != freed.at
+                && made.at != 0
+                && freed.at != 0
+            {
+                let instead = format!("one is at {:#x}, the other at {:#x}", made.at, freed.at);
+                return Err(contradicted(instead));
             }
         }
         Ok(())

@@ -63,6 +63,8 @@ pub(crate) enum Cause {
     NeverFreed,
     /// Graph memory freed while a node may still use it.
     FreedWhileUsed,
+    /// Graph memory whose free node may run before its allocation node.
+    FreedBeforeAlloc,
     /// A second free node of the same memory.
     FreedTwice,
     /// A free node of memory that the graph does not allocate.

@@ -43,6 +43,8 @@ pub(crate) enum StrayFree {
 pub(crate) struct GraphMemory {
     /// The free node of an allocation node; empty when the graph has neither.
     free_of: Vec<Option<NodeId>>,
+    /// The pairs that no buffer names.
+    by_address: Vec<(NodeId, NodeId)>,
     unfreed: Vec<Held>,
     stray: Vec<StrayFree>,
 }
@@ -67,8 +69,9 @@ impl GraphMemory {
             return Self::default();
         }
         let mut pairs = Pairs::declared(trace);
-        pairs.by_address(&allocs, &frees);
+        let by_address = pairs.by_address(&allocs, &frees);
         Self {
+            by_address,
             unfreed: pairs.unfreed(trace, &allocs),
             stray: pairs.stray(trace, &frees),
             free_of: pairs.free_of,
@@ -83,6 +86,17 @@ impl GraphMemory {
     /// The node that frees what `alloc` allocates.
     pub(crate) fn free_of(&self, alloc: NodeId) -> Option<NodeId> {
         self.free_of.get(alloc.index()).copied().flatten()
+    }
+
+    /// Each allocation node and the node that frees it.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> + '_ {
+        let nodes = (0..).map(NodeId).zip(&self.free_of);
+        nodes.filter_map(|(alloc, free)| Some((alloc, (*free)?)))
+    }
+
+    /// Those pairs that no buffer names.
+    pub(crate) fn by_address(&self) -> &[(NodeId, NodeId)] {
+        &self.by_address
     }
 
     /// The allocations without a free node.
@@ -123,12 +137,8 @@ impl Pairs {
                 continue;
             };
             pairs.buffer_of[alloc.index()].get_or_insert(BufferId::at(at));
-            // A trace may call any node a free, and one free that of two
-            // allocations; neither gives anything back.
-            let is_free = |free: &NodeId| matches!(trace.node(*free).kind, NodeKind::MemFree(_));
-            if let Some(free) = free.filter(is_free)
-                && !pairs.taken[free.index()]
-            {
+            // That one free node frees one allocation the form check has seen to.
+            if let Some(free) = free {
                 pairs.pair(alloc, free, buffer.range.start);
             }
         }
@@ -136,7 +146,12 @@ impl Pairs {
     }
 
     /// Pairs the rest by address.
-    fn by_address(&mut self, allocs: &[(NodeId, ByteRange)], frees: &[(NodeId, u64)]) {
+    fn by_address(
+        &mut self,
+        allocs: &[(NodeId, ByteRange)],
+        frees: &[(NodeId, u64)],
+    ) -> Vec<(NodeId, NodeId)> {
+        let mut found = Vec::new();
         let mut open: HashMap<u64, VecDeque<NodeId>> = HashMap::new();
         for &(node, at) in frees {
             if at != 0 && !self.taken[node.index()] {
@@ -148,8 +163,10 @@ impl Pairs {
                 && let Some(free) = open.get_mut(&bytes.start).and_then(VecDeque::pop_front)
             {
                 self.pair(alloc, free, bytes.start);
+                found.push((alloc, free));
             }
         }
+        found
     }
 
     fn pair(&mut self, alloc: NodeId, free: NodeId, start: u64) {

@@ -53,8 +53,9 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
             )
         })
         .prop_map(
-            |(name, streams, scopes, nodes, edges, memory, protocol, assumptions)| {
-                let (buffers, accesses, possible, unknown, stray, reserved) = memory;
+            |(name, streams, scopes, mut nodes, edges, memory, protocol, assumptions)| {
+                let (mut buffers, accesses, possible, unknown, stray, reserved) = memory;
+                agree_on_frees(&mut nodes, &mut buffers);
                 Trace {
                     name,
                     streams,
@@ -72,6 +73,26 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                 }
             },
         )
+}
+
+/// Makes the free nodes that buffers name such nodes, each of one allocation.
+fn agree_on_frees(nodes: &mut [Node], buffers: &mut [Buffer]) {
+    let mut named = Vec::new();
+    for buffer in buffers {
+        let BufferKind::Graph { alloc, free } = &mut buffer.kind else {
+            continue;
+        };
+        let Some(id) = free.filter(|free| !named.contains(free) && !named.contains(alloc)) else {
+            *free = None;
+            continue;
+        };
+        let at = match &nodes[alloc.index()].kind {
+            NodeKind::MemAlloc(made) => made.at,
+            _ => 0x40,
+        };
+        nodes[id.index()].kind = NodeKind::MemFree(FreeNode { at });
+        named.extend([id, *alloc]);
+    }
 }
 
 /// Any text: quotes, control characters and what lies outside the basic plane.

@@ -52,6 +52,46 @@ fn assert_says(error: &TraceError, expected: &str) {
     assert!(text.contains(expected), "expected {expected:?} in {text:?}");
 }
 
+/// Buffers of the graph's own memory that do not agree, or not with the nodes,
+/// on which node frees it.
+#[test]
+fn free_nodes_that_are_contradicted() {
+    let mut file = valid();
+    file["trace"]["nodes"] = json!([
+        { "kind": { "mem_alloc": { "at": "0x40", "bytes": 64 } }, "name": "alloc" },
+        { "kind": { "mem_free": { "at": "0x40" } }, "name": "free" },
+        { "kind": { "mem_alloc": { "at": "0x80", "bytes": 64 } }, "name": "alloc" },
+        { "kind": { "mem_free": { "at": "0x80" } }, "name": "free" },
+    ]);
+    file["trace"]["accesses"] = json!([]);
+    let claims = |claims: &[(u32, u32)]| {
+        let mut file = file.clone();
+        let buffers = claims.iter().map(|(alloc, free)| {
+            json!({
+                "name": format!("of {alloc}"),
+                "kind": { "graph": { "alloc": alloc, "free": free } },
+                "range": ["0x40", "0x80"],
+            })
+        });
+        file["trace"]["buffers"] = buffers.collect();
+        read(&file)
+    };
+    claims(&[(0, 1), (0, 1), (2, 3)]).expect("each allocation has its free node");
+    let says = |made: &[(u32, u32)], expected| {
+        assert_says(&claims(made).expect_err("contradicted"), expected);
+    };
+    says(
+        &[(0, 1), (0, 3)],
+        "buffer \"of 0\" says that node n3 frees what node n0 allocates, but buffer \"of 0\" says that n1 does",
+    );
+    says(
+        &[(0, 1), (2, 1)],
+        "but buffer \"of 0\" has it free what n0 allocates",
+    );
+    says(&[(0, 3)], "but one is at 0x40, the other at 0x80");
+    says(&[(0, 2)], "but that is no free node");
+}
+
 #[test]
 fn the_unbroken_file_is_read() {
     read(&valid()).expect("valid");

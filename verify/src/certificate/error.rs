@@ -3,7 +3,7 @@
 use streamweir_trace::NodeId;
 use thiserror::Error;
 
-use crate::certificate::VERSION;
+use crate::certificate::{About, VERSION};
 
 /// Why a certificate proves nothing about a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -17,19 +17,19 @@ pub enum CertificateError {
     /// The text is not JSON, or not of this form.
     #[error("not a certificate: {0}")]
     Json(String),
-    /// About another trace.
-    #[error("the certificate is about another trace: digest {certified}, this trace has {found}")]
+    /// About another trace, or misstated.
+    #[error("the certificate is about another trace: it says {certified}, this trace has {found}")]
     AnotherTrace {
-        /// The digest in the certificate.
+        /// What the certificate says.
         certified: String,
-        /// The digest of the trace.
+        /// What the trace has instead.
         found: String,
     },
     /// The trace itself cannot be read.
     #[error("the trace does not fit together: {0}")]
     Malformed(String),
-    /// A count, an assumption or a list of unanalysed nodes does not match.
-    #[error("the certificate misstates the {0} of the trace")]
+    /// A list does not hold what it must.
+    #[error("the certificate's \"{0}\" does not name the nodes that it must")]
     Misstated(&'static str),
     /// The sequence of nodes is no order of the graph, or its chains are not.
     #[error(
@@ -47,4 +47,39 @@ pub enum CertificateError {
         /// A node that breaks it, where there is one to name.
         node: Option<NodeId>,
     },
+}
+
+impl CertificateError {
+    /// The error that names what is different, the digest last: it is different
+    /// whenever anything is.
+    pub(super) fn another(certified: &About, found: &About) -> Self {
+        let facts = |about: &About| {
+            let About {
+                capture,
+                digest,
+                nodes,
+                edges,
+                streams,
+                accesses,
+                possible,
+                assumptions,
+            } = about;
+            [
+                format!("name {capture:?}"),
+                format!("{nodes} nodes"),
+                format!("{edges} edges"),
+                format!("{streams} streams"),
+                format!("{accesses} accesses"),
+                format!("{possible} words"),
+                format!("assumptions {assumptions:?}"),
+                format!("digest {digest}"),
+            ]
+        };
+        let pairs = facts(certified).into_iter().zip(facts(found));
+        let (certified, found) = pairs
+            .into_iter()
+            .find(|(certified, found)| certified != found)
+            .unwrap_or_default();
+        Self::AnotherTrace { certified, found }
+    }
 }

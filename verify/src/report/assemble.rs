@@ -44,7 +44,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         certificate: None,
     };
     if report.verdict == Verdict::Safe && options.certificate {
-        report.certificate = Some(Certificate::new(context, &report, unanalysed));
+        report.certificate = Certificate::of_safe(context, unanalysed, comparisons);
     }
     report
 }

@@ -81,6 +81,9 @@ pub(super) fn headline(trace: &Trace, finding: &Finding) -> String {
         Cause::FreedWhileUsed => {
             format!("\"{a}\" is used by a node that does not end before its free node")
         }
+        Cause::FreedBeforeAlloc => {
+            "a free node does not come after the allocation of what it frees".to_owned()
+        }
         Cause::FreedTwice => "memory of the graph is freed a second time".to_owned(),
         Cause::FreesForeign if finding.buffers[0].is_none() => {
             "a free node of memory that no node of this graph allocates".to_owned()

@@ -50,7 +50,8 @@ pub struct Report {
     pub growth: Vec<Growth>,
     /// How much was looked at.
     pub stats: Stats,
-    /// The proof of a safe verdict, when it was asked for.
+    /// The proof of a safe verdict, when it was asked for. None has a graph in
+    /// which buffers hand bytes to each other in a circle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
 }

@@ -11,7 +11,9 @@
 //! ```
 //!
 //! A free node has no wait of programmatic dependent launch, so a node that
-//! touches the memory in any phase must have ended before the free starts.
+//! touches the memory in any phase must have ended before the free starts. The
+//! allocation itself must have, too: a free node that may run before it frees what
+//! is not there yet.
 //!
 //! A free node of memory that no node of this graph allocates may be the end of
 //! what another graph or a stream-ordered allocation began; the trace does not
@@ -60,6 +62,20 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             second: Some(free),
             ..Finding::of_touch(Rule::FreeTooEarly, Cause::FreedWhileUsed, &touch, fix)
         });
+    }
+    for (alloc, free) in memory.pairs() {
+        findings.compared();
+        if !context.reach.ends_before(alloc, free, Phase::BeforeWait) {
+            let fix = Fix::FreeAtEnd {
+                alloc,
+                instead_of: Some(free),
+            };
+            findings.push(Finding {
+                second: Some(free),
+                cause: Cause::FreedBeforeAlloc,
+                ..Finding::of_node(Rule::FreeTooEarly, alloc, fix)
+            });
+        }
     }
     for stray in memory.stray_frees() {
         let (node, second, cause, buffer, proven) = match *stray {

@@ -194,6 +194,6 @@ fn no_certificate() {
     let mut without = with.clone();
     without.buffers[0].range = ByteRange::new(0x1000, 0x1040);
     let mut forged = safe(&without).certificate.unwrap();
-    forged.digest = certificate::digest(&with);
+    forged.about = certificate::About::of(&with);
     assert!(certificate::check(&with, &forged).is_err());
 }
