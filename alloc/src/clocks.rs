@@ -68,13 +68,6 @@ impl Clock {
             .find(|&(stream, index)| index > other.at(stream))
     }
 
-    /// The streams that are reached anywhere.
-    pub(crate) fn streams(&self) -> impl Iterator<Item = StreamId> {
-        (0..INLINE + self.rest.len())
-            .filter(|&stream| self.at(stream) > 0)
-            .map(StreamId::at)
-    }
-
     /// Whether the node at `position` is reached.
     #[inline]
     pub fn reaches(&self, position: Position) -> bool {
@@ -88,7 +81,8 @@ impl Clock {
         for (mine, theirs) in self.low.iter().zip(&other.low) {
             within &= mine <= theirs;
         }
-        within && (self.rest.is_empty() || self.rest_within(other))
+        // Not `&&`, which would make a branch of what nobody can foresee.
+        within & (self.rest.is_empty() || self.rest_within(other))
     }
 
     #[cold]
@@ -183,6 +177,12 @@ impl Clocks {
 
     pub(crate) fn frontier(&self, stream: StreamId) -> &Clock {
         &self.frontiers[stream.index()]
+    }
+
+    /// The frontiers of all streams, by number.
+    #[inline]
+    pub(crate) fn frontiers(&self) -> &[Clock] {
+        &self.frontiers
     }
 
     /// One node on `stream`, or `None` when the capture has 2^32 - 1 of them.

@@ -60,6 +60,7 @@
 mod arena;
 pub mod clocks;
 mod error;
+mod leaks;
 pub mod plan;
 mod policy;
 mod pool;
@@ -69,9 +70,10 @@ mod retire;
 #[doc(hidden)]
 pub mod sync;
 
-pub use arena::{Arena, ArenaConfig, Backing, BackingError, Lease, View};
+pub use arena::{Arena, ArenaConfig, Backing, BackingError, Holder, Lease, View};
 pub use clocks::{Clock, Position};
 pub use error::AllocError;
+pub use leaks::{Leak, Leaks};
 pub use policy::Policy;
 pub use pool::{Block, BlockId, BlockKind, BlockRecord, Pools};
 pub use registry::{Found, PersistentEntry, Registry, RegistryError, Tombstone};

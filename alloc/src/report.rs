@@ -159,7 +159,7 @@ impl fmt::Display for PoolReport {
 }
 
 /// Bytes with a unit that keeps the number short.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = bytes as f64;
     let mut unit = "B";

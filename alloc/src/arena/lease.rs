@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use streamweir_trace::ByteRange;
 
-use super::segments::{Span, ViewId};
+use super::segments::{Span, Tail, ViewId};
 use super::{Arena, GrantError};
 use crate::AllocError;
 
@@ -64,8 +64,9 @@ impl View {
         })
     }
 
-    pub(crate) fn grant(&self, bytes: u64) -> Result<Span, GrantError> {
-        self.arena.grant(self.id, bytes)
+    /// Room for `bytes` bytes: as many, or what makes one of `tails` as long.
+    pub(crate) fn grant(&self, bytes: u64, tails: &[Tail]) -> Result<Span, GrantError> {
+        self.arena.grant(self.id, bytes, tails)
     }
 
     /// Ends the view as a success; `None` when it has ended before.
@@ -97,12 +98,17 @@ impl fmt::Debug for View {
 /// used stay in place. Drop it once no launch of the graph is in flight.
 pub struct Lease {
     arena: Arc<Arena>,
+    view: ViewId,
     covered: Vec<Span>,
 }
 
 impl Lease {
-    pub(super) fn new(arena: Arc<Arena>, covered: Vec<Span>) -> Self {
-        Self { arena, covered }
+    pub(super) fn new(arena: Arc<Arena>, view: ViewId, covered: Vec<Span>) -> Self {
+        Self {
+            arena,
+            view,
+            covered,
+        }
     }
 
     /// The arena.
@@ -124,7 +130,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.arena.end_lease(&self.covered);
+        self.arena.end_lease(self.view, &self.covered);
     }
 }
 

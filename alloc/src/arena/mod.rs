@@ -38,8 +38,9 @@ use streamweir_trace::ByteRange;
 
 pub use self::backing::{Backing, BackingError};
 pub use self::lease::{Lease, View};
-pub(crate) use self::segments::Span;
-use self::segments::{Growth, SegmentId, Segments, ViewId};
+pub use self::segments::Holder;
+use self::segments::{Growth, SegmentId, Segments, ViewId, Want};
+pub(crate) use self::segments::{Span, Tail};
 use crate::ALIGNMENT;
 use crate::sync::{Condvar, Mutex};
 
@@ -110,8 +111,21 @@ impl Arena {
 
     /// A view for one capture, in which every byte of the arena is free.
     pub fn open(self: &Arc<Self>) -> View {
-        let id = self.segments.lock().open();
+        self.open_for("unnamed")
+    }
+
+    /// [`open`](Self::open) with a name for the capture, by which
+    /// [`holders`](Self::holders) speaks of it.
+    pub fn open_for(self: &Arc<Self>, capture: impl Into<Arc<str>>) -> View {
+        let id = self.segments.lock().open(capture.into());
         View::new(Arc::clone(self), id)
+    }
+
+    /// Who holds bytes of the arena, most first: captures that are going on, and
+    /// graphs that have not let go. What is left here when all graphs should be
+    /// gone has been leaked, and keeps the memory reserved.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.segments.lock().holders()
     }
 
     /// Bytes reserved from the backing.
@@ -138,43 +152,41 @@ impl Arena {
         bytes
     }
 
-    /// `bytes` bytes (a multiple of the alignment) or more that this view has
-    /// not been given before.
-    fn grant(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
-        self.grant_in_steps(
-            view,
+    /// Bytes that this view has not been given before: `bytes` of them (a multiple
+    /// of the alignment) or more, or what makes one of `tails` as long as that.
+    fn grant(&self, view: ViewId, bytes: u64, tails: &[Tail]) -> Result<Span, GrantError> {
+        let want = Want {
             bytes,
-            self.config.span_bytes,
-            self.config.segment_bytes,
-        )
+            step: self.config.span_bytes,
+            tails,
+        };
+        self.grant_or_grow(view, want, self.config.segment_bytes)
     }
 
     /// `bytes` bytes (a multiple of the alignment) that this view has not been
     /// given before.
     fn grant_exactly(&self, view: ViewId, bytes: u64) -> Result<Span, GrantError> {
-        self.grant_in_steps(view, bytes, ALIGNMENT, ALIGNMENT)
+        let want = Want {
+            bytes,
+            step: ALIGNMENT,
+            tails: &[],
+        };
+        self.grant_or_grow(view, want, ALIGNMENT)
     }
 
-    /// Grants in multiples of `step` bytes; where a segment is made longer, then
-    /// by `growth` bytes at least.
-    fn grant_in_steps(
-        &self,
-        view: ViewId,
-        bytes: u64,
-        step: u64,
-        growth: u64,
-    ) -> Result<Span, GrantError> {
+    /// Where a segment is made longer, then by `growth` bytes at least.
+    fn grant_or_grow(&self, view: ViewId, want: Want<'_>, growth: u64) -> Result<Span, GrantError> {
         let mut segments = self.segments.lock();
         let plan = loop {
             if !segments.is_open(view) {
                 return Err(GrantError::Ended);
             }
-            if let Some(span) = segments.grant(view, bytes, step) {
+            if let Some(span) = segments.grant(view, want) {
                 return Ok(span);
             }
             if !segments.growing {
                 segments.growing = true;
-                break segments.plan(view, bytes, growth, self.config.segment_bytes);
+                break segments.plan(view, want, growth, self.config.segment_bytes);
             }
             self.grown.wait(&mut segments);
         };
@@ -192,9 +204,8 @@ impl Arena {
                     Some(segment) => segments.extend(segment, piece),
                     None => segments.push(piece),
                 }
-                // There are at least `bytes` bytes now that this view has not
-                // used; should that ever be untrue, it is a refusal.
-                segments.grant(view, bytes, step).ok_or_else(|| {
+                // There is room now that this view has not used; should that ever be untrue, it is a refusal.
+                segments.grant(view, want).ok_or_else(|| {
                     GrantError::Backing(BackingError::failed(
                         "what was reserved has no room for what it was reserved for",
                     ))
@@ -253,7 +264,7 @@ impl Arena {
 
     fn commit(self: &Arc<Self>, view: ViewId) -> Option<Lease> {
         let used = self.segments.lock().commit(view)?;
-        Some(Lease::new(Arc::clone(self), used))
+        Some(Lease::new(Arc::clone(self), view, used))
     }
 
     fn abort(&self, view: ViewId) {
@@ -261,8 +272,8 @@ impl Arena {
         self.release(unused);
     }
 
-    fn end_lease(&self, covered: &[Span]) {
-        self.segments.lock().end_lease(covered);
+    fn end_lease(&self, view: ViewId, covered: &[Span]) {
+        self.segments.lock().end_lease(view, covered);
     }
 
     fn release(&self, pieces: impl IntoIterator<Item = ByteRange>) {

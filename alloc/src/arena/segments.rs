@@ -8,6 +8,7 @@
 //! needs. This is state alone: the arena locks it and talks to the backing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use streamweir_trace::ByteRange;
 
@@ -24,6 +25,39 @@ pub(crate) struct ViewId(u64);
 pub(crate) struct Span {
     pub(crate) segment: SegmentId,
     pub(crate) range: ByteRange,
+}
+
+/// What the end of a pool in one segment has room for already: bytes that the
+/// view took before and that are free for the stream that asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    pub(crate) segment: SegmentId,
+    pub(crate) range: ByteRange,
+}
+
+/// What a view asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Want<'a> {
+    /// How many bytes in one piece, whole units of the alignment.
+    pub(super) bytes: u64,
+    /// Where there is room, a multiple of this many.
+    pub(super) step: u64,
+    /// What counts towards the bytes where the piece can follow it.
+    pub(super) tails: &'a [Tail],
+}
+
+impl Want<'_> {
+    /// The bytes that are missing in a segment of which the view has taken all
+    /// below `address`.
+    fn missing(&self, segment: SegmentId, address: u64) -> u64 {
+        let mut tails = self.tails.iter();
+        let tail = tails.find(|tail| tail.segment == segment && tail.range.end == address);
+        // Longer than wanted it is only when another thread has freed meanwhile.
+        (self
+            .bytes
+            .saturating_sub(tail.map_or(0, |tail| tail.range.len())))
+        .max(crate::ALIGNMENT)
+    }
 }
 
 #[derive(Debug)]
@@ -52,11 +86,31 @@ pub(super) enum Growth {
     },
 }
 
+/// A view that is open.
+#[derive(Debug)]
+struct Open {
+    capture: Arc<str>,
+    /// Bytes that it took, by segment.
+    used: BTreeMap<SegmentId, u64>,
+}
+
+/// Who holds bytes of an arena.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The capture, by the name that its view was opened for.
+    pub capture: Arc<str>,
+    /// The bytes that it took, over all segments.
+    pub bytes: u64,
+    /// Whether the capture has succeeded, so that its graph holds them.
+    pub graph: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Segments {
     segments: BTreeMap<SegmentId, Segment>,
-    /// For each open view the bytes it took, by segment.
-    views: BTreeMap<ViewId, BTreeMap<SegmentId, u64>>,
+    views: BTreeMap<ViewId, Open>,
+    /// By the view that it came from.
+    leased: BTreeMap<ViewId, Holder>,
     next: u64,
     /// Whether somebody is making room at this moment.
     pub(super) growing: bool,
@@ -77,10 +131,22 @@ impl Segments {
         self.next
     }
 
-    pub(super) fn open(&mut self) -> ViewId {
+    pub(super) fn open(&mut self, capture: Arc<str>) -> ViewId {
         let id = ViewId(self.fresh());
-        self.views.insert(id, BTreeMap::new());
+        let used = BTreeMap::new();
+        self.views.insert(id, Open { capture, used });
         id
+    }
+
+    pub(super) fn holders(&self) -> Vec<Holder> {
+        let open = self.views.values().map(|view| Holder {
+            capture: Arc::clone(&view.capture),
+            bytes: view.used.values().sum(),
+            graph: false,
+        });
+        let mut holders: Vec<Holder> = self.leased.values().cloned().chain(open).collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+        holders
     }
 
     pub(super) fn is_open(&self, view: ViewId) -> bool {
@@ -101,23 +167,25 @@ impl Segments {
         segments.flat_map(|s| s.pieces.iter().copied()).collect()
     }
 
-    /// What a view without room for `bytes` needs: the newest segment made
+    /// What a view without room for what it wants needs: the newest segment made
     /// longer by what is missing, in steps of `step`, or a segment of at least
     /// `least`. The caller is the one that grows.
-    pub(super) fn plan(&mut self, view: ViewId, bytes: u64, step: u64, least: u64) -> Growth {
-        let otherwise = bytes.max(least);
+    pub(super) fn plan(&mut self, view: ViewId, want: Want<'_>, step: u64, least: u64) -> Growth {
+        let otherwise = want.bytes.max(least);
         let Some((&segment, last)) = self.segments.last_key_value() else {
             return Growth::New { bytes: otherwise };
         };
-        let taken = self.taken(view, segment);
-        let (Some(&piece), room) = (last.pieces.last(), last.range().len() - taken) else {
+        let (range, taken) = (last.range(), self.taken(view, segment));
+        let Some(&piece) = last.pieces.last() else {
             return Growth::New { bytes: otherwise };
         };
+        let room = range.len() - taken;
+        let missing = want.missing(segment, range.start + taken);
         self.extending = Some(segment);
         Growth::Extend {
             segment,
             piece,
-            bytes: bytes
+            bytes: missing
                 .saturating_sub(room - room % crate::ALIGNMENT)
                 .max(step),
             otherwise,
@@ -125,7 +193,8 @@ impl Segments {
     }
 
     fn taken(&self, view: ViewId, segment: SegmentId) -> u64 {
-        let taken = self.views.get(&view).and_then(|used| used.get(&segment));
+        let view = self.views.get(&view);
+        let taken = view.and_then(|view| view.used.get(&segment));
         taken.copied().unwrap_or(0)
     }
 
@@ -152,36 +221,39 @@ impl Segments {
         self.extending = None;
     }
 
-    /// A span of at least `bytes` from the segment with the least room that is
-    /// enough; `span_bytes` of it where there are as many.
-    pub(super) fn grant(&mut self, view: ViewId, bytes: u64, span_bytes: u64) -> Option<Span> {
-        let used = self.views.get_mut(&view)?;
-        let room =
-            |id: &SegmentId, range: ByteRange| range.len() - used.get(id).copied().unwrap_or(0);
-        let (id, range) = self
-            .segments
-            .iter()
-            .map(|(&id, segment)| (id, segment.range()))
-            .filter(|&(id, range)| room(&id, range) >= bytes)
-            .min_by_key(|&(id, range)| room(&id, range))?;
-
-        let room = room(&id, range);
-        let before = range.len() - room;
-        let want = bytes.checked_next_multiple_of(span_bytes).unwrap_or(bytes);
+    /// A span that is enough, from the segment that has to give least for it, and
+    /// of those the one with the least room; whole steps where there is room.
+    pub(super) fn grant(&mut self, view: ViewId, want: Want<'_>) -> Option<Span> {
+        let used = &mut self.views.get_mut(&view)?.used;
+        let offer = |(&segment, book): (&SegmentId, &Segment)| {
+            let range = book.range();
+            let taken = used.get(&segment).copied().unwrap_or(0);
+            let free = ByteRange::new(range.start + taken, range.end);
+            let missing = want.missing(segment, free.start);
+            (free.len() >= missing).then_some((missing, free.len(), segment, free.start))
+        };
+        let (missing, room, segment, start) = self.segments.iter().filter_map(offer).min()?;
+        let whole = missing.checked_next_multiple_of(want.step);
         // The backing may give a segment whose length is no multiple of the
         // alignment: its last bytes stay unused.
-        let len = want.min(room - room % crate::ALIGNMENT).max(bytes);
-        let start = range.start + before;
-        used.insert(id, before + len);
+        let room = room - room % crate::ALIGNMENT;
+        let len = whole.unwrap_or(missing).min(room).max(missing);
+        *used.entry(segment).or_default() += len;
         Some(Span {
-            segment: id,
+            segment,
             range: ByteRange::new(start, start + len),
         })
     }
 
     /// Ends a view that succeeded: the bytes it took, by segment.
     pub(super) fn commit(&mut self, view: ViewId) -> Option<Vec<Span>> {
-        let used = self.views.remove(&view)?;
+        let Open { capture, used } = self.views.remove(&view)?;
+        let holder = Holder {
+            capture,
+            bytes: used.values().sum(),
+            graph: true,
+        };
+        self.leased.insert(view, holder);
         let mut covered = Vec::with_capacity(used.len());
         for (id, bytes) in used {
             if let Some(segment) = self.segments.get_mut(&id) {
@@ -203,7 +275,8 @@ impl Segments {
         self.take_unwanted()
     }
 
-    pub(super) fn end_lease(&mut self, covered: &[Span]) {
+    pub(super) fn end_lease(&mut self, view: ViewId, covered: &[Span]) {
+        self.leased.remove(&view);
         for span in covered {
             let Some(segment) = self.segments.get_mut(&span.segment) else {
                 continue;
@@ -237,7 +310,7 @@ impl Segments {
         let mut taken = Vec::new();
         let (views, extending) = (&self.views, self.extending);
         self.segments.retain(|id, segment| {
-            let open = views.values().filter_map(|used| used.get(id)).max();
+            let open = views.values().filter_map(|view| view.used.get(id)).max();
             let leased = segment.leases.last_key_value().map(|(bytes, _)| bytes);
             let needed = open.max(leased).copied().unwrap_or(0);
             if extending == Some(*id) {

@@ -33,7 +33,8 @@
 //!   taken by an untouched B on a stream that had joined A's reader and freed
 //!   again, would go to a stream that has not.
 //! - A split hands its need to both parts, a merge joins those of both: each
-//!   byte's need only grows by that.
+//!   byte's need only grows by that. A block may lie in bytes of several needs,
+//!   all of them within the frontier of its stream.
 //!
 //! So all earlier accesses happen before the alloc point of the next block, and
 //! its accesses happen after it. Streams forked later start from a frontier that
@@ -53,7 +54,9 @@
 //! The number of nodes recorded at a free goes into the trace but decides
 //! nothing: a host-side drop is not an event.
 
-mod bins;
+mod chunks;
+mod deferred;
+mod gaps;
 mod record;
 mod space;
 mod state;
@@ -73,6 +76,7 @@ use self::state::State;
 use crate::arena::{GrantError, Lease, View};
 use crate::clocks::{Clock, Position};
 use crate::error::AllocError;
+use crate::leaks::Leaks;
 use crate::policy::Policy;
 use crate::report::PoolReport;
 use crate::sync::{Mutex, MutexGuard};
@@ -87,7 +91,8 @@ static CAPTURES: AtomicU32 = AtomicU32::new(0);
 /// has to grow.
 ///
 /// End it with [`finish`](Self::finish) or [`abort`](Self::abort); dropped
-/// unfinished, it aborts.
+/// unfinished, it aborts. Scratch that was never freed is then named in the
+/// program's log (`tracing`, at level warn).
 pub struct Pools {
     view: View,
     policy: Policy,
@@ -165,9 +170,7 @@ impl Pools {
     /// the clock is of this capture is for the caller to know.
     pub fn wait(&self, stream: StreamId, event: &Clock) -> Result<(), AllocError> {
         let mut state = self.open()?;
-        state.has(stream)?;
-        state.clocks.wait(stream, event);
-        Ok(())
+        state.wait(stream, event)
     }
 
     /// Whether the node at `position` happens before what `stream` records next.
@@ -240,11 +243,13 @@ impl Pools {
             if let Some(chunk) = state.find(stream, held)? {
                 return Ok(state.bind(chunk, stream, bytes, name, kind));
             }
+            // What is free at the end of the pool is made longer, if that can be.
+            let tails = state.tails(stream);
             // The backing may be slow and is not ours: no lock is held while it
             // works. Another thread may take the new bytes before this one is
             // back; then it looks again, and the other has got on.
             drop(state);
-            let span = match self.view.grant(held) {
+            let span = match self.view.grant(held, &tails) {
                 Ok(span) => span,
                 Err(error) => return Err(self.refused(error, stream, held, name)),
             };
@@ -304,6 +309,7 @@ impl Pools {
         let mut state = self.state.lock();
         state.owns(block)?;
         if state.ended {
+            state.let_go(block);
             return Ok(());
         }
         state.free(block)
@@ -323,6 +329,7 @@ impl Pools {
         let mut state = self.state.lock();
         state.owns(block)?;
         if state.ended {
+            state.let_go(block);
             return Ok(());
         }
         state.assume_users(block)?;
@@ -356,6 +363,14 @@ impl Pools {
         self.state
             .lock()
             .report(self.policy, Arc::clone(self.view.arena().name()))
+    }
+
+    /// The scratch buffers that nobody has freed, largest first. Before the pools
+    /// are dropped this may be asked for at any time; what is left then is said
+    /// in the program's log.
+    pub fn leaks(&self) -> Leaks {
+        let arena = Arc::clone(self.view.arena().name());
+        self.state.lock().leaks(arena)
     }
 
     /// The memory that the pools hold, whether blocks lie in it or not, and the
@@ -396,6 +411,14 @@ impl Pools {
         AllocError::Ended {
             arena: Arc::clone(self.view.arena().name()),
         }
+    }
+}
+
+impl Drop for Pools {
+    /// Says what was leaked; the view then aborts what has not ended.
+    fn drop(&mut self) {
+        let arena = Arc::clone(self.view.arena().name());
+        self.state.get_mut().leaks(arena).warn();
     }
 }
 

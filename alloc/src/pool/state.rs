@@ -7,10 +7,11 @@ use std::sync::Arc;
 use streamweir_trace::{ByteRange, StreamId};
 
 use super::record::{Block, BlockId, BlockKind, BlockRecord};
-use super::space::Space;
-use crate::arena::Span;
+use super::space::{Space, Whose};
+use crate::arena::{Span, Tail};
 use crate::clocks::{Clock, Clocks, Position};
 use crate::error::AllocError;
+use crate::leaks::{Leak, Leaks};
 use crate::policy::Policy;
 use crate::report::{BufferUse, PoolReport, StreamUse, Usage};
 
@@ -43,11 +44,13 @@ pub(super) struct Held {
     alloc_point: Clock,
     /// For each stream its last node that accessed the block.
     users: Clock,
+    /// Whether nobody holds it, be it since the capture has ended.
+    let_go: bool,
 }
 
 impl State {
     pub(super) fn new(policy: Policy, capture: u32) -> Self {
-        let shared = (!policy.is_isolated()).then(|| Space::new(true));
+        let shared = (!policy.is_isolated()).then(|| Space::new(Whose::All));
         Self {
             ended: false,
             clocks: Clocks::default(),
@@ -80,7 +83,7 @@ impl State {
             reserved: 0,
         });
         if self.policy.is_isolated() {
-            self.spaces.push(Space::new(false));
+            self.spaces.push(Space::new(Whose::One(id)));
         }
         Ok(id)
     }
@@ -123,7 +126,25 @@ impl State {
         self.has(waiting)?;
         self.has(on)?;
         self.clocks.wait_for(waiting, on);
+        self.settle(waiting);
         Ok(())
+    }
+
+    pub(super) fn wait(&mut self, stream: StreamId, event: &Clock) -> Result<(), AllocError> {
+        self.has(stream)?;
+        self.clocks.wait(stream, event);
+        self.settle(stream);
+        Ok(())
+    }
+
+    /// Opens to requests what the frontier of the stream has come to reach.
+    fn settle(&mut self, stream: StreamId) {
+        let space = self.space(stream);
+        self.spaces[space].settle(stream, &self.clocks);
+    }
+
+    pub(super) fn tails(&self, stream: StreamId) -> Vec<Tail> {
+        self.spaces[self.space(stream)].tails(stream, &self.clocks)
     }
 
     pub(super) fn record(
@@ -165,7 +186,7 @@ impl State {
 
     pub(super) fn add_span(&mut self, stream: StreamId, span: Span) {
         let at = self.space(stream);
-        self.spaces[at].add(span);
+        self.spaces[at].add(span, &self.clocks);
         self.streams[stream.index()].reserved += span.range.len();
     }
 
@@ -211,6 +232,7 @@ impl State {
             chunk,
             alloc_point: self.clocks.frontier(stream).clone(),
             users: Clock::default(),
+            let_go: false,
         });
         self.streams[stream.index()].usage.take(held);
         self.total.take(held);
@@ -239,15 +261,15 @@ impl State {
             return Ok(());
         }
         at.record.freed_before = Some(self.clocks.nodes());
+        at.let_go = true;
         let mut need = std::mem::take(&mut at.alloc_point);
         need.join(&at.users);
         if !self.policy.is_ordered_by_graph() {
             need = Clock::default();
         }
-        let users = std::mem::take(&mut at.users);
         let (chunk, stream, held) = (at.chunk, at.record.stream, at.record.held);
         let space = self.space(stream);
-        self.spaces[space].give(chunk, stream, &users, need, &self.clocks);
+        self.spaces[space].give(chunk, need, &self.clocks);
         self.streams[stream.index()].usage.give(held);
         self.total.give(held);
         Ok(())
@@ -260,6 +282,27 @@ impl State {
         let held = &self.blocks[block.index()];
         let elsewhere = held.record.kind == BlockKind::Workspace && held.record.stream != stream;
         !elsewhere && held.alloc_point.within(self.clocks.frontier(stream))
+    }
+
+    /// A handle that is dropped after the end, when bytes are no longer used again.
+    pub(super) fn let_go(&mut self, block: BlockId) {
+        self.blocks[block.index()].let_go = true;
+    }
+
+    pub(super) fn leaks(&self, arena: Arc<str>) -> Leaks {
+        let held = |held: &&Held| !held.let_go && held.record.kind == BlockKind::Scratch;
+        let leak = |Held { record, .. }: &Held| {
+            let (stream, tag) = self.names(record.stream);
+            Leak {
+                buffer: record.name.clone(),
+                stream,
+                tag,
+                range: record.range,
+            }
+        };
+        let mut buffers: Vec<Leak> = self.blocks.iter().filter(held).map(leak).collect();
+        buffers.sort_by_key(|leak| std::cmp::Reverse(leak.range.len()));
+        Leaks { arena, buffers }
     }
 
     pub(super) fn report(&self, policy: Policy, arena: Arc<str>) -> PoolReport {

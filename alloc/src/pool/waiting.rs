@@ -1,17 +1,14 @@
 //! Free chunks that one stream may not use yet, by what they wait for.
 //!
 //! Frontiers only grow, so a chunk is looked at again only when the frontier
-//! passes an index that it waits for: a request walks no chunk that cannot be
-//! used. What was noted of a chunk is void when it has begun another life since,
-//! taken by another stream or merged.
+//! passes an index that it waits for. What was noted of a chunk is void when it
+//! has begun another life since.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::chunks::Noted;
 use crate::clocks::Clock;
-
-/// A chunk, and the life that it was noted in.
-pub(super) type Noted = (u32, u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
@@ -36,11 +33,6 @@ impl Waiting {
     /// How many entries there are, void ones included.
     pub(super) fn entries(&self) -> usize {
         self.entries
-    }
-
-    /// All entries, void ones included.
-    pub(super) fn noted(&self) -> impl Iterator<Item = Noted> {
-        (self.heaps.iter().flatten()).map(|&Reverse((_, noted))| noted)
     }
 
     /// Forgets the entries that are void.

@@ -3,6 +3,7 @@
 
 mod arena;
 mod device;
+mod leaks;
 mod oracle;
 mod plan;
 mod pools;

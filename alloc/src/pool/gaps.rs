@@ -1,0 +1,322 @@
+//! Where there is room, by address.
+//!
+//! A *gap* is a stretch of free chunks side by side, whichever streams may use
+//! them. Gaps are kept in the order of their addresses, in leaves of at most
+//! [`LEAF`], each of which knows its longest. So the lowest gap that is long
+//! enough is found by skipping leaves and reading one of them, and a gap begins,
+//! grows and ends at the cost of a search and a move inside a leaf.
+//!
+//! A gap may be long and yet hold no piece for some stream. What a stream has
+//! looked for there in vain is remembered, until the gap grows or the frontier of
+//! the stream does.
+
+use crate::ALIGNMENT;
+
+/// The most gaps in one leaf.
+const LEAF: usize = 32;
+
+/// The streams for which a gap remembers what it has not got; the others look
+/// each time.
+const STREAMS: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    pub(super) start: u64,
+    /// Bytes.
+    pub(super) len: u64,
+    /// The lowest of its chunks.
+    pub(super) first: u32,
+    /// By stream: units of the alignment that it may have in one piece here, as
+    /// far as is known.
+    most: [u32; STREAMS],
+}
+
+impl Gap {
+    /// A gap of one chunk that is open to `streams` (bits).
+    #[inline]
+    pub(super) fn new(start: u64, len: u64, first: u32, streams: u64) -> Self {
+        Self {
+            start,
+            len,
+            first,
+            most: std::array::from_fn(|stream| match streams >> stream & 1 {
+                1 => u32::MAX,
+                _ => 0,
+            }),
+        }
+    }
+
+    /// The gap from where this one begins to `end`, of which one chunk is new:
+    /// open to `streams` (bits), it lies between this one and `upper`, if they are
+    /// there. What the other streams may have is what they might have before.
+    pub(super) fn grown(&self, end: u64, upper: Option<&Self>, streams: u64) -> Self {
+        let mut grown = Self {
+            len: end - self.start,
+            ..*self
+        };
+        for (stream, most) in grown.most.iter_mut().enumerate() {
+            if streams >> stream & 1 == 1 {
+                *most = u32::MAX;
+            } else if let Some(upper) = upper {
+                *most = upper.most[stream].max(*most);
+            }
+        }
+        grown
+    }
+
+    /// The part of the gap from `start`, where the chunk `first` begins, to `end`.
+    #[inline]
+    pub(super) fn part(&self, start: u64, end: u64, first: u32) -> Self {
+        Self {
+            start,
+            len: end - start,
+            first,
+            ..*self
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self) -> u64 {
+        self.start + self.len
+    }
+
+    /// Whether the stream may have `bytes` bytes here, as far as is known.
+    #[inline]
+    fn may_hold(&self, bytes: u64, stream: usize) -> bool {
+        let known = |&most: &u32| u64::from(most) >= bytes / ALIGNMENT;
+        self.len >= bytes && self.most.get(stream).is_none_or(known)
+    }
+}
+
+/// The place of a gap; void after the next change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    leaf: usize,
+    at: usize,
+}
+
+#[derive(Debug, Default)]
+struct Leaf {
+    /// The length of the longest.
+    longest: u64,
+    /// Lowest first. Never empty.
+    gaps: Vec<Gap>,
+}
+
+impl Leaf {
+    fn measure(&mut self) {
+        self.longest = self.gaps.iter().map(|gap| gap.len).max().unwrap_or(0);
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    leaves: Vec<Leaf>,
+}
+
+impl Gaps {
+    #[inline]
+    pub(super) fn get(&self, place: Place) -> Gap {
+        self.leaves[place.leaf].gaps[place.at]
+    }
+
+    /// The lowest gap that may hold `bytes` bytes for the stream.
+    #[inline]
+    pub(super) fn lowest(&self, bytes: u64, stream: usize) -> Option<Place> {
+        self.find(Place { leaf: 0, at: 0 }, bytes, stream)
+    }
+
+    /// The next higher one, after the one in that place was found not to.
+    pub(super) fn next(&mut self, place: Place, bytes: u64, stream: usize) -> Option<Place> {
+        let gap = &mut self.leaves[place.leaf].gaps[place.at];
+        if let Some(most) = gap.most.get_mut(stream) {
+            *most = (bytes / ALIGNMENT - 1).try_into().unwrap_or(u32::MAX);
+        }
+        let at = place.at + 1;
+        self.find(Place { at, ..place }, bytes, stream)
+    }
+
+    /// Forgets what the stream looked for in vain.
+    pub(super) fn forget(&mut self, stream: usize) {
+        for gap in self.leaves.iter_mut().flat_map(|leaf| &mut leaf.gaps) {
+            if let Some(most) = gap.most.get_mut(stream) {
+                *most = u32::MAX;
+            }
+        }
+    }
+
+    #[inline]
+    fn find(&self, from: Place, bytes: u64, stream: usize) -> Option<Place> {
+        let mut at = from.at;
+        for (leaf, gaps) in self.leaves.iter().enumerate().skip(from.leaf) {
+            if gaps.longest >= bytes {
+                let mut rest = gaps.gaps[at..].iter();
+                if let Some(found) = rest.position(|gap| gap.may_hold(bytes, stream)) {
+                    let at = at + found;
+                    return Some(Place { leaf, at });
+                }
+            }
+            at = 0;
+        }
+        None
+    }
+
+    /// The gap right above the one in that place, or the lowest of all.
+    pub(super) fn above(&self, place: Option<Place>) -> Option<Place> {
+        let (leaf, at) = place.map_or((0, 0), |place| (place.leaf, place.at + 1));
+        if at < self.leaves.get(leaf)?.gaps.len() {
+            return Some(Place { leaf, at });
+        }
+        let leaf = leaf + 1;
+        (leaf < self.leaves.len()).then_some(Place { leaf, at: 0 })
+    }
+
+    /// The highest gap that begins at or below `address`.
+    pub(super) fn below(&self, address: u64) -> Option<Place> {
+        // A leaf is never empty.
+        let beyond = |leaf: &Leaf| leaf.gaps[0].start <= address;
+        let leaf = self.leaves.partition_point(beyond).checked_sub(1)?;
+        let gaps = &self.leaves[leaf].gaps;
+        let at = gaps.partition_point(|gap| gap.start <= address) - 1;
+        Some(Place { leaf, at })
+    }
+
+    /// The gap in that place becomes another one, which lies within the same
+    /// neighbours.
+    pub(super) fn set(&mut self, place: Place, gap: Gap) {
+        let leaf = &mut self.leaves[place.leaf];
+        let old = std::mem::replace(&mut leaf.gaps[place.at], gap);
+        if gap.len >= leaf.longest {
+            leaf.longest = gap.len;
+        } else if old.len == leaf.longest {
+            leaf.measure();
+        }
+    }
+
+    /// Adds a gap that overlaps and adjoins none, right above the one in the place
+    /// `below`.
+    pub(super) fn insert(&mut self, below: Option<Place>, gap: Gap) {
+        if self.leaves.is_empty() {
+            self.leaves.push(Leaf::default());
+        }
+        let Place { leaf, at } = below.map_or(Place { leaf: 0, at: 0 }, |below| Place {
+            at: below.at + 1,
+            ..below
+        });
+        let into = &mut self.leaves[leaf];
+        into.gaps.insert(at, gap);
+        into.longest = into.longest.max(gap.len);
+        if into.gaps.len() > LEAF {
+            let mut upper = Leaf {
+                longest: 0,
+                gaps: into.gaps.split_off(LEAF / 2),
+            };
+            into.measure();
+            upper.measure();
+            self.leaves.insert(leaf + 1, upper);
+        }
+    }
+
+    pub(super) fn remove(&mut self, place: Place) {
+        let leaf = &mut self.leaves[place.leaf];
+        let old = leaf.gaps.remove(place.at);
+        if leaf.gaps.is_empty() {
+            self.leaves.remove(place.leaf);
+        } else if old.len == leaf.longest {
+            leaf.measure();
+        }
+    }
+
+    /// All gaps, lowest first.
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = Gap> {
+        self.leaves
+            .iter()
+            .flat_map(|leaf| leaf.gaps.iter().copied())
+    }
+}
+
+#[cfg(all(test, not(streamweir_loom)))]
+mod tests {
+    use super::*;
+
+    fn gap(start: u64, units: u64) -> Gap {
+        Gap::new(start, units * ALIGNMENT, start as u32, u64::MAX)
+    }
+
+    #[test]
+    fn what_a_stream_looked_for_in_vain_is_remembered_until_it_is_forgotten() {
+        let mut gaps = Gaps::default();
+        gaps.insert(None, gap(0, 8));
+        let bytes = 6 * ALIGNMENT;
+        let place = gaps.lowest(bytes, 1).expect("long enough");
+        assert_eq!(gaps.next(place, bytes, 1), None);
+        assert_eq!(gaps.lowest(bytes, 1), None);
+        assert_eq!(gaps.lowest(bytes - ALIGNMENT, 1), Some(place));
+        for stream in [0, STREAMS, STREAMS + 1] {
+            assert_eq!(gaps.lowest(bytes, stream), Some(place), "{stream}");
+        }
+        gaps.forget(0);
+        assert_eq!(gaps.lowest(bytes, 1), None);
+        gaps.forget(1);
+        assert_eq!(gaps.lowest(bytes, 1), Some(place));
+    }
+
+    /// The index beside a sorted list that is searched from end to end.
+    #[test]
+    fn it_finds_what_a_list_finds() {
+        let mut gaps = Gaps::default();
+        let mut list: Vec<Gap> = Vec::new();
+        let mut seed = 7_u64;
+        let mut random = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for round in 0..6_000 {
+            let start = random(1000) * 100 * ALIGNMENT;
+            let place = gaps.below(start);
+            let at = list.partition_point(|gap| gap.start <= start);
+            assert_eq!(
+                place.map(|place| gaps.get(place)),
+                at.checked_sub(1).map(|at| list[at])
+            );
+            // It grows for the first half and shrinks in the second.
+            let adds = random(10) < if round < 3_000 { 7 } else { 3 };
+            match place {
+                Some(place) if gaps.get(place).start == start => {
+                    let at = at - 1;
+                    if adds {
+                        list[at].len = (1 + random(90)) * ALIGNMENT;
+                        gaps.set(place, list[at]);
+                    } else {
+                        gaps.remove(place);
+                        list.remove(at);
+                    }
+                }
+                Some(place) if !adds => {
+                    gaps.remove(place);
+                    list.remove(at - 1);
+                }
+                _ => {
+                    list.insert(at, gap(start, 1 + random(90)));
+                    gaps.insert(place, list[at]);
+                }
+            }
+            // A stream for which nothing is remembered.
+            let (bytes, stream) = ((1 + random(95)) * ALIGNMENT, STREAMS);
+            let mut found = gaps.lowest(bytes, stream);
+            for wanted in list.iter().filter(|gap| gap.len >= bytes) {
+                assert_eq!(found.map(|place| gaps.get(place)), Some(*wanted));
+                found = found.and_then(|place| gaps.next(place, bytes, stream));
+            }
+            assert_eq!(found, None);
+        }
+        assert!(gaps.iter().eq(list));
+        let mut place = None;
+        for gap in gaps.iter() {
+            place = gaps.above(place);
+            assert_eq!(place.map(|place| gaps.get(place)), Some(gap));
+        }
+        assert_eq!((place, gaps.above(place)), (gaps.below(u64::MAX), None));
+    }
+}
