@@ -2,6 +2,7 @@
 
 mod build;
 mod certificate;
+mod docs;
 mod driver;
 mod fixes;
 mod generate;
