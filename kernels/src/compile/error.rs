@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::Version;
 use super::places::{Attempt, ENV_NVRTC, list};
+use super::{LEAST_CAPABILITY, Version};
 
 /// A program was not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -46,8 +46,9 @@ pub enum CompileError {
     },
     /// The device is older than the kernels.
     #[error(
-        "the kernels need compute capability 8.0 or newer; this device has {}.{}",
-        .0.0, .0.1
+        "the kernels need compute capability {}.{} or newer, for its fp8 conversions; \
+         this device has {}.{}",
+        LEAST_CAPABILITY.0, LEAST_CAPABILITY.1, .0.0, .0.1
     )]
     Capability((u32, u32)),
     /// This NVRTC does not know the architecture.

@@ -73,8 +73,9 @@ pub fn architecture((major, minor): (u32, u32)) -> String {
     format!("sm_{major}{minor}{features}")
 }
 
-/// The least compute capability that the kernels are written for.
-pub const LEAST_CAPABILITY: (u32, u32) = (8, 0);
+/// The least compute capability that the kernels are written for: the first with
+/// e4m3 conversions.
+pub const LEAST_CAPABILITY: (u32, u32) = (8, 9);
 
 /// The cubin of a program for a compute capability, from the cache or compiled.
 ///

@@ -86,6 +86,10 @@ impl<'a> Bench<'a> {
         (0..count).map(|_| bf16::from_f32(self.unit())).collect()
     }
 
+    pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
+    }
+
     /// Device memory that holds `values`.
     pub(super) fn upload<T: Pod>(&mut self, values: &[T]) -> Result<u64, Failure> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
@@ -94,6 +98,16 @@ impl<'a> Bench<'a> {
         // SAFETY: live memory of at least this length that nothing uses.
         unsafe { self.driver.copy_to_device(address, bytes)? };
         Ok(address)
+    }
+
+    /// Writes `values` over what device memory holds.
+    pub(super) fn overwrite<T: Pod>(&self, address: u64, values: &[T]) -> Result<(), Failure> {
+        // SAFETY: live memory of at least this length that nothing uses.
+        unsafe {
+            self.driver
+                .copy_to_device(address, bytemuck::cast_slice(values))?;
+        }
+        Ok(())
     }
 
     /// Device memory for `count` elements, poisoned.
@@ -164,6 +178,15 @@ impl<'a> Bench<'a> {
             )));
         }
         Ok(first)
+    }
+
+    /// How often a launch is repeated to see that its bits do not change: a
+    /// twin is a function, a card runs blocks and threads in any order.
+    pub(super) fn runs(&self) -> usize {
+        match self.driver.info().backend {
+            "sim" => 2,
+            _ => 100,
+        }
     }
 }
 

@@ -31,6 +31,29 @@ const SOURCES: &[(&str, &str)] = &[
         "gather_attention.cu",
         include_str!("../../cuda/attention/gather_attention.cu"),
     ),
+    (
+        "store_rows.cu",
+        include_str!("../../cuda/cache/store_rows.cu"),
+    ),
+    (
+        "compress.cu",
+        include_str!("../../cuda/compressor/compress.cu"),
+    ),
+    ("heads.cu", include_str!("../../cuda/query/heads.cu")),
+    (
+        "index_query.cu",
+        include_str!("../../cuda/query/index_query.cu"),
+    ),
+    (
+        "quantise.cu",
+        include_str!("../../cuda/quantise/quantise.cu"),
+    ),
+    (
+        "metadata.cu",
+        include_str!("../../cuda/metadata/metadata.cu"),
+    ),
+    ("rms_norm.cu", include_str!("../../cuda/glue/rms_norm.cu")),
+    ("tokens.cu", include_str!("../../cuda/glue/tokens.cu")),
     ("mix.cu", include_str!("../../cuda/glue/mix.cu")),
     ("words.cu", include_str!("../../cuda/glue/words.cu")),
 ];
@@ -40,6 +63,10 @@ const HEADERS: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../cuda/common.cuh")),
     ("mma.cuh", include_str!("../../cuda/mma.cuh")),
     ("pages.cuh", include_str!("../../cuda/pages.cuh")),
+    ("fp8.cuh", include_str!("../../cuda/fp8.cuh")),
+    ("rope.cuh", include_str!("../../cuda/rope.cuh")),
+    ("hadamard.cuh", include_str!("../../cuda/hadamard.cuh")),
+    ("row.cuh", include_str!("../../cuda/cache/row.cuh")),
     (
         "projection.cuh",
         include_str!("../../cuda/glue/projection.cuh"),
@@ -86,6 +113,10 @@ pub fn twins() -> Vec<SimKernel> {
     [
         super::glue::twins(),
         super::cache::twins(),
+        super::compressor::twins(),
+        super::query::twins(),
+        super::quantise::twins(),
+        super::metadata::twins(),
         super::indexer::twins(),
         super::attention::twins(),
     ]

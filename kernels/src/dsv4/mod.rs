@@ -21,15 +21,29 @@
 
 mod attention;
 mod cache;
+mod compressor;
 mod glue;
 mod image;
 mod indexer;
+mod metadata;
+mod quantise;
+mod query;
 
 pub use attention::{MAX_LATENT_DIM, gather_attention};
-pub use cache::{MAX_KEY_DIM, index_key_store};
-pub use glue::{add_one, fill_words, mix, query_projection};
+pub use cache::{
+    INDEX_DIM, MAX_KEY_DIM, index_key_store, store_index_key, store_index_key_fp8, store_latent,
+};
+pub use compressor::{
+    StateRing, compress_c4, compress_c128, compress_index_key, compress_index_key_fp8,
+};
+pub use glue::{
+    MAX_NORM_WIDTH, add_one, argmax, embed, fill_words, mix, query_projection, rms_norm,
+};
 pub use image::{ImageError, image, program, twins};
 pub use indexer::{MAX_K, index_weights, indexer_logits, top_k};
+pub use metadata::{decode_metadata, window_slots};
+pub use quantise::{hadamard_rows, quantise_e4m3, quantise_latent};
+pub use query::{HEAD_DIM, index_query, index_query_fp8, norm_rope_heads, rope_heads};
 
 use std::ops::Range;
 

@@ -12,24 +12,39 @@
 //! | bf16 results | `‖out - ref‖ / ‖ref‖` | 1e-2 |
 //! | f32 logits, index weights | `‖out - ref‖ / ‖ref‖` over the entries inside the length | 2e-3 |
 //! | selected indices | equality, given the same f32 logits | exact |
+//! | fp8 bytes of given f32 values | equality with the quantiser | exact |
+//! | fp8 bytes of computed values | the quantiser's bytes of a value that differs by no more than f32 arithmetic does | 2e-5 of the group's largest |
 //!
 //! # Panics
 //! A function panics when a slice is shorter than its dimensions say; these are
 //! tools for tests and twins, whose slices come from the same dimensions.
 
 mod attention;
+mod compressor;
+mod fp8;
 mod index_keys;
 mod logits;
 mod mix;
 mod projection;
+mod rows;
 mod selection;
+mod step;
 
 pub use attention::{attend, gather_attention};
+pub use compressor::{compress_c4, compress_c128, softmax_pool};
+pub use fp8::{
+    absmax, e4m3_scale, from_e4m3, from_ue8m0, quantise_e4m3, quantise_ue8m0, to_e4m3, ue8m0_scale,
+};
 pub use index_keys::{index_key, index_keys};
 pub use logits::{indexer_logits, logit};
 pub use mix::{mix, mix_element};
 pub use projection::{dot, projection};
+pub use rows::{
+    Stored, angles, hadamard, rms_norm, rotate, stored_key, stored_key_fp8, stored_latent,
+    weighted_rms_norm,
+};
 pub use selection::{order_key, select, top_k};
+pub use step::{MODEL_PAGE, StepMetadata, WINDOW, argmax, step_metadata, window};
 
 /// `‖actual - expected‖ / ‖expected‖`, over the pairs whose expected value is
 /// finite. Infinite where a pair disagrees about being finite, or where an

@@ -4,11 +4,18 @@
 //! inputs is here.
 
 mod attention;
+mod compressors;
 mod glue;
 mod keys;
 mod logits;
+mod metadata;
 mod projections;
+mod quantisers;
+mod queries;
+mod rows;
 mod selection;
+mod stores;
+mod tokens;
 
 use super::bench::Bench;
 use super::{Case, Failure, Size};
@@ -31,6 +38,12 @@ pub(super) fn all() -> Vec<Case> {
         selection::CASES,
         attention::CASES,
         glue::CASES,
+        quantisers::CASES,
+        queries::CASES,
+        stores::CASES,
+        compressors::CASES,
+        metadata::CASES,
+        tokens::CASES,
     ]
     .concat()
 }

@@ -1,12 +1,24 @@
 //! The paged caches: what a token's keys and latents are before they are stored.
 
 mod key_store;
+mod row;
+mod store;
 
 pub use key_store::{MAX_KEY_DIM, index_key_store};
+pub use row::INDEX_DIM;
+pub(super) use row::{
+    Finish, RowPool, angles_at, check_rope, count_fault, store_slot, write_stored,
+};
+pub use store::{store_index_key, store_index_key_fp8, store_latent};
 
 use streamweir_sched::driver::sim::SimKernel;
 
 /// The twins of this part.
 pub(super) fn twins() -> Vec<SimKernel> {
-    vec![key_store::sim()]
+    vec![
+        key_store::sim(),
+        store_latent::sim(),
+        store_index_key::sim(),
+        store_index_key_fp8::sim(),
+    ]
 }
