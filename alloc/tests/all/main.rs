@@ -9,3 +9,4 @@ mod plan;
 mod pools;
 mod registry;
 mod report;
+mod stress;
