@@ -75,6 +75,25 @@ impl Conflicts {
         Self { starts, others }
     }
 
+    /// Those among `members`, which rise, by their places in that list.
+    pub(super) fn among(&self, members: &[u32]) -> Self {
+        let mut place = vec![None; self.starts.len() - 1];
+        for (at, &member) in (0_u32..).zip(members) {
+            place[member as usize] = Some(at);
+        }
+        let mut part = Self {
+            starts: vec![0],
+            others: Vec::new(),
+        };
+        for &member in members {
+            let others = self.of_item(member).iter();
+            let inside = others.filter_map(|&other| place[other as usize]);
+            part.others.extend(inside);
+            part.starts.push(part.others.len() as u32);
+        }
+        part
+    }
+
     /// How many there are, both directions counted.
     pub(super) fn len(&self) -> usize {
         self.others.len()

@@ -4,9 +4,10 @@
 use super::conflict::Conflicts;
 
 /// How a gap is chosen among those that are large enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Gap {
     /// The lowest.
+    #[default]
     First,
     /// The tightest, the lowest of several.
     Best,

@@ -16,7 +16,7 @@ use super::fit::{Fit, Gap, Sizes, UNPLACED};
 use super::rng::Rng;
 
 /// A layout and the order that gives it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Found {
     pub(super) order: Vec<u32>,
     pub(super) gap: Gap,

@@ -39,6 +39,7 @@ mod floor;
 mod flow;
 mod improve;
 mod lives;
+mod narrow;
 mod order;
 mod pool;
 mod recorded;
@@ -225,10 +226,8 @@ impl Problem {
         let mut meter = budget::Meter::new(budget);
         if !policy.is_isolated() {
             let pool = pool::Pool {
-                sizes: fit::Sizes {
-                    bytes: &self.held,
-                    align: &align,
-                },
+                bytes: &self.held,
+                align: &align,
                 lives: &self.lives,
                 conflicts: &self.conflicts,
             };
@@ -251,17 +250,11 @@ impl Problem {
             let lives = self.lives.of(&members);
             let bytes = self.held_of(&members);
             let align: Vec<u64> = members.iter().map(|&at| align[at as usize]).collect();
-            // A part of the conflicts of all, which were few enough.
-            let Some(conflicts) = conflict::Conflicts::new(&lives) else {
-                continue;
-            };
             let pool = pool::Pool {
-                sizes: fit::Sizes {
-                    bytes: &bytes,
-                    align: &align,
-                },
+                bytes: &bytes,
+                align: &align,
                 lives: &lives,
-                conflicts: &conflicts,
+                conflicts: &self.conflicts.among(&members),
             };
             let share = u128::from(meter.left()) * members.len() as u128 / u128::from(waiting);
             waiting -= members.len() as u64;

@@ -1,11 +1,16 @@
 //! The plan of one pool: the orders, the local search and the exact one, in turn.
+//!
+//! What has no conflict with each other needs no common search: the pool is taken
+//! apart, and the height is that of the part that needs most. Only that one is
+//! worked on; when it cannot be lowered any more, neither can the pool.
 
 use super::budget::Meter;
 use super::conflict::Conflicts;
-use super::exact::{Exact, Outcome, Taste};
+use super::exact::Exact;
 use super::fit::{Fit, Gap, Sizes};
 use super::improve::{Found, improve};
 use super::lives::Lives;
+use super::narrow::Narrow;
 use super::order;
 use super::rng::Rng;
 use super::section::Sections;
@@ -14,49 +19,133 @@ use super::section::Sections;
 /// each buffer.
 const MOST_EXACT: usize = 1500;
 
+/// The most buffers of several axes that it is tried on: there it has less to
+/// prune with, and more than these it hardly ever lowers.
+const MOST_EXACT_PARTIAL: usize = 256;
+
 /// The buffers of one pool.
-#[derive(Clone, Copy)]
 pub(super) struct Pool<'a> {
-    pub(super) sizes: Sizes<'a>,
+    pub(super) bytes: &'a [u64],
+    pub(super) align: &'a [u64],
     pub(super) lives: &'a Lives,
     pub(super) conflicts: &'a Conflicts,
 }
 
+/// A layout of a pool.
+pub(super) struct Layout {
+    pub(super) offsets: Vec<u64>,
+    pub(super) height: u64,
+}
+
 impl Pool<'_> {
     /// A layout that is as low as can be found, or no higher than `enough`.
-    pub(super) fn plan(&self, enough: u64, meter: &mut Meter) -> Found {
-        let totals = Sections::new(self.lives).totals(self.sizes.bytes);
-        let floor = totals.into_iter().max().unwrap_or(0);
-        let enough = enough.max(floor);
-        let mut best = self.first(enough, meter);
-        let mut rng = Rng::new(best.offsets.len() as u64);
-        let mut search = self.search(floor);
-        let fit = Fit::new(self.sizes, self.conflicts);
-        // Turns that grow: a problem that one of the two solves quickly is not
-        // kept waiting by the other.
-        let mut turn = 1 << 18;
-        while best.height > enough && !meter.is_spent() {
-            let mut part = meter.part(turn);
-            improve(&fit, &mut best, enough, &mut part, &mut rng);
-            meter.settle(&part);
-            if let Some(search) = &mut search {
-                search.turn(&mut best, enough, turn, meter);
-                if search.low >= best.height {
-                    // Proved: there is none lower.
-                    break;
+    pub(super) fn plan(&self, enough: u64, meter: &mut Meter) -> Layout {
+        let parts = self.parts();
+        let mut jobs: Vec<Job<'_>> = parts.iter().map(|part| part.job(enough, meter)).collect();
+        let enough = jobs.iter().map(|job| job.floor).fold(enough, u64::max);
+        while let Some(job) = jobs.iter_mut().max_by_key(|job| job.best.height) {
+            if job.best.height <= enough || job.is_lowest() || meter.is_spent() {
+                break;
+            }
+            job.turn(enough, meter);
+        }
+        let mut layout = Layout {
+            offsets: vec![0; self.bytes.len()],
+            height: 0,
+        };
+        for (part, job) in parts.iter().zip(&jobs) {
+            layout.height = layout.height.max(job.best.height);
+            for (&member, &offset) in part.members.iter().zip(&job.best.offsets) {
+                layout.offsets[member as usize] = offset;
+            }
+        }
+        layout
+    }
+
+    /// The buffers that are connected by conflicts, in the order of their first.
+    fn parts(&self) -> Vec<Part> {
+        let count = self.bytes.len();
+        let mut number = vec![u32::MAX; count];
+        let mut parts = 0;
+        let mut open = Vec::new();
+        for first in 0..count as u32 {
+            if number[first as usize] != u32::MAX {
+                continue;
+            }
+            number[first as usize] = parts;
+            open.push(first);
+            while let Some(at) = open.pop() {
+                for &other in self.conflicts.of_item(at) {
+                    if number[other as usize] == u32::MAX {
+                        number[other as usize] = parts;
+                        open.push(other);
+                    }
                 }
             }
-            turn = turn.saturating_mul(2);
+            parts += 1;
         }
-        best
+        let mut members = vec![Vec::new(); parts as usize];
+        for (at, &part) in (0_u32..).zip(&number) {
+            members[part as usize].push(at);
+        }
+        let parts = members.into_iter();
+        parts.map(|members| Part::of(self, members)).collect()
+    }
+}
+
+/// Buffers of a pool that have no conflict with the others.
+struct Part {
+    members: Vec<u32>,
+    bytes: Vec<u64>,
+    align: Vec<u64>,
+    lives: Lives,
+    conflicts: Conflicts,
+}
+
+impl Part {
+    fn of(pool: &Pool<'_>, members: Vec<u32>) -> Self {
+        let pick = |list: &[u64]| members.iter().map(|&at| list[at as usize]).collect();
+        Self {
+            bytes: pick(pool.bytes),
+            align: pick(pool.align),
+            lives: pool.lives.of(&members),
+            conflicts: pool.conflicts.among(&members),
+            members,
+        }
+    }
+
+    fn job(&self, enough: u64, meter: &mut Meter) -> Job<'_> {
+        let sizes = Sizes {
+            bytes: &self.bytes,
+            align: &self.align,
+        };
+        let totals = Sections::new(&self.lives).totals(&self.bytes);
+        let floor = totals.into_iter().chain(self.bytes.iter().copied()).max();
+        let floor = floor.unwrap_or(0);
+        let fit = Fit::new(sizes, &self.conflicts);
+        let best = self.first(&fit, enough.max(floor), meter);
+        let most = if self.lives.has_one_axis() {
+            MOST_EXACT
+        } else {
+            MOST_EXACT_PARTIAL
+        };
+        let exact = || Exact::new(sizes, &self.lives, &self.conflicts);
+        Job {
+            floor,
+            search: (self.bytes.len() <= most).then(|| Narrow::new(exact(), floor)),
+            rng: Rng::new(self.bytes.len() as u64),
+            steps: FIRST_TURN,
+            fit,
+            best,
+        }
     }
 
     /// The lowest layout of the portfolio.
-    fn first(&self, enough: u64, meter: &mut Meter) -> Found {
+    fn first(&self, fit: &Fit<'_>, enough: u64, meter: &mut Meter) -> Found {
         let mut best: Option<Found> = None;
-        let mut fit = Fit::new(self.sizes, self.conflicts);
-        let work = self.conflicts.len() as u64 + 8 * self.sizes.bytes.len() as u64;
-        for order in order::portfolio(self.lives, self.sizes.bytes, self.conflicts) {
+        let mut fit = fit.clone();
+        let work = self.conflicts.len() as u64 + 8 * self.bytes.len() as u64;
+        for order in order::portfolio(&self.lives, &self.bytes, &self.conflicts) {
             for gap in [Gap::Best, Gap::First] {
                 let height = best.as_ref().map_or(u64::MAX, |best| best.height);
                 if height <= enough || (best.is_some() && !meter.take(work)) {
@@ -72,82 +161,46 @@ impl Pool<'_> {
                 }
             }
         }
-        best.unwrap_or(Found {
-            order: Vec::new(),
-            gap: Gap::Best,
-            offsets: Vec::new(),
-            height: 0,
-        })
-    }
-
-    fn search(&self, floor: u64) -> Option<Narrow<'_>> {
-        let small = self.sizes.bytes.len() <= MOST_EXACT && self.lives.has_one_axis();
-        small.then(|| Narrow {
-            exact: Exact::new(self.sizes, self.lives, self.conflicts),
-            low: floor,
-            taste: Taste::GOOD,
-        })
+        best.unwrap_or_default()
     }
 }
 
-/// An exact search that narrows down how low a layout can be.
-struct Narrow<'a> {
-    exact: Exact<'a>,
-    /// No layout is lower than this.
-    low: u64,
-    /// The next taste with noise.
-    taste: u64,
+/// Steps of the local search in the first turn. Turns grow: a problem that one of
+/// the two searches solves quickly is not kept waiting by the other.
+const FIRST_TURN: u64 = 1 << 17;
+
+/// How many times as many steps the exact search has.
+const EXACT_SHARE: u64 = 4;
+
+/// The work on one part.
+struct Job<'a> {
+    /// No layout of this part is lower.
+    floor: u64,
+    fit: Fit<'a>,
+    best: Found,
+    search: Option<Narrow<'a>>,
+    rng: Rng,
+    steps: u64,
 }
 
-impl Narrow<'_> {
-    /// Tries the lowest height that is left with each of the good tastes and as
-    /// many with noise, for so many steps each: a search that succeeds does so
-    /// soon, with few tastes, and nothing tells which. Then heights between that
-    /// and the best, from which the best gets lower step by step where the floor
-    /// is out of reach.
-    fn turn(&mut self, best: &mut Found, enough: u64, steps: u64, meter: &mut Meter) {
-        let noisy = self.taste..self.taste + Taste::GOOD;
-        self.taste = noisy.end;
-        for taste in (0..Taste::GOOD).chain(noisy) {
-            let lowest = self.low.max(enough);
-            if best.height <= lowest {
-                return;
-            }
-            self.attempt(best, lowest, taste, steps, meter);
-        }
-        let mut parts = 2;
-        for taste in 0..Taste::GOOD {
-            let lowest = self.low.max(enough);
-            if best.height <= lowest {
-                return;
-            }
-            let down = ((best.height - lowest) / parts).max(1);
-            if !self.attempt(best, best.height - down, taste, steps / 2, meter) {
-                parts *= 2;
-            }
-        }
+impl Job<'_> {
+    /// Whether it is proved that no layout of this part is lower.
+    fn is_lowest(&self) -> bool {
+        let search = self.search.as_ref();
+        search.is_some_and(|search| search.proves(self.best.height))
     }
 
-    /// Whether a layout no higher than `bound` was found.
-    fn attempt(
-        &mut self,
-        best: &mut Found,
-        bound: u64,
-        taste: u64,
-        steps: u64,
-        meter: &mut Meter,
-    ) -> bool {
-        let mut part = meter.part(steps);
-        let outcome = self.exact.solve(bound, Taste(taste), &mut part);
+    /// Works on the layout for a while.
+    fn turn(&mut self, enough: u64, meter: &mut Meter) {
+        let best = &mut self.best;
+        let mut part = meter.part(self.steps);
+        improve(&self.fit, best, enough, &mut part, &mut self.rng);
         meter.settle(&part);
-        match outcome {
-            Outcome::Solved(offsets) => {
-                best.adopt(offsets, self.exact.sizes());
-                return true;
-            }
-            Outcome::Impossible => self.low = self.low.max(bound + 1),
-            Outcome::Stopped => {}
+        if let Some(search) = &mut self.search {
+            let mut part = meter.part(self.steps.saturating_mul(EXACT_SHARE));
+            search.turn(best, enough, &mut part);
+            meter.settle(&part);
         }
-        false
+        self.steps = self.steps.saturating_mul(2);
     }
 }

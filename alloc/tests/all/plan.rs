@@ -307,6 +307,11 @@ proptest! {
 
 /// Ten lives of which greedy placement wastes some.
 fn hard() -> Problem {
+    hard_times(1)
+}
+
+/// So many times the same ten, one after the other.
+fn hard_times(times: u64) -> Problem {
     let rows = [
         (0, 4, 5),
         (2, 7, 3),
@@ -319,14 +324,25 @@ fn hard() -> Problem {
         (12, 16, 4),
         (1, 6, 2),
     ];
-    let intervals: Vec<(u64, u64)> = rows.iter().map(|r| (r.0, r.1)).collect();
-    let item = |r: &(u64, u64, u64)| Item {
+    let all = (0..times).flat_map(|at| rows.map(|r| (r.0 + 100 * at, r.1 + 100 * at, r.2)));
+    let all: Vec<(u64, u64, u64)> = all.collect();
+    let intervals: Vec<(u64, u64)> = all.iter().map(|r| (r.0, r.1)).collect();
+    let items = all.iter().map(|r| Item {
         bytes: r.2,
         align: 1,
         pool: 0,
-    };
-    let items = rows.iter().map(item).collect();
-    Problem::new(items, Lives::on_one_axis(&intervals)).unwrap()
+    });
+    Problem::new(items.collect(), Lives::on_one_axis(&intervals)).unwrap()
+}
+
+/// What ends the work on one part does not end it on the others.
+#[test]
+fn parts_that_have_nothing_in_common_are_all_brought_down() {
+    let one = hard().plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
+    let first = hard().plan(Policy::ORDERED, Budget::steps(0), None);
+    assert!(one.height < first.height, "nothing to bring down");
+    let five = hard_times(5).plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
+    assert_eq!(five.height, one.height);
 }
 
 #[test]
