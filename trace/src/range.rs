@@ -120,12 +120,27 @@ impl<'de> Deserialize<'de> for ByteRange {
 }
 
 fn parse_hex(text: &str) -> Result<u64, String> {
-    text.strip_prefix("0x")
-        .filter(|digits| !digits.starts_with('+'))
-        .and_then(|digits| u64::from_str_radix(digits, 16).ok())
-        .ok_or_else(|| {
-            format!("expected a 64-bit hexadecimal number such as \"0x1f00\", found {text:?}")
-        })
+    hex_number(text).ok_or_else(|| {
+        format!("expected a 64-bit hexadecimal number such as \"0x1f00\", found {text:?}")
+    })
+}
+
+#[inline]
+fn hex_number(text: &str) -> Option<u64> {
+    let digits = text.strip_prefix("0x")?.as_bytes();
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |number, &letter| {
+        let digit = match letter {
+            b'0'..=b'9' => letter - b'0',
+            b'a'..=b'f' => letter - b'a' + 10,
+            b'A'..=b'F' => letter - b'A' + 10,
+            _ => return None,
+        };
+        // Room for four more bits, or the number is beyond 64.
+        (number >> 60 == 0).then_some(number << 4 | u64::from(digit))
+    })
 }
 
 /// An address as it stands in a file, read without a copy of its text: there are

@@ -1,6 +1,8 @@
 //! The file format: one JSON object, versioned. docs/trace-format.md describes
 //! every field.
 
+mod plain;
+
 use serde::{Deserialize, Serialize};
 
 use crate::header::Header;
@@ -72,7 +74,10 @@ pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
     // Text that is known to be UTF-8 as a whole is not looked at string by
     // string; of other text the reader of bytes says where it is spoilt.
     let file: FileIn = match std::str::from_utf8(bytes) {
-        Ok(text) => serde_json::from_str(text)?,
+        Ok(text) => match plain::read(text) {
+            Ok(file) => file,
+            Err(plain::Odd) => serde_json::from_str(text)?,
+        },
         Err(_) => serde_json::from_slice(bytes)?,
     };
     file.trace.check()?;
