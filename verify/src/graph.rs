@@ -64,10 +64,15 @@ impl Graph {
     /// capture ends; memory order is [`Reach`](crate::reach::Reach)'s business.
     pub(crate) fn leads_to(&self, ends: &[NodeId]) -> Vec<bool> {
         let mut leads = vec![false; self.order.len()];
-        let mut open: Vec<NodeId> = ends.to_vec();
-        while let Some(node) = open.pop() {
-            if !std::mem::replace(&mut leads[node.index()], true) {
-                open.extend(self.preds(node).iter().map(|&(pred, _)| pred));
+        for end in ends {
+            leads[end.index()] = true;
+        }
+        // What a node leads to stands behind it.
+        for &node in self.order.iter().rev() {
+            if leads[node.index()] {
+                for &(pred, _) in self.preds(node) {
+                    leads[pred.index()] = true;
+                }
             }
         }
         leads

@@ -34,9 +34,10 @@
 
 use std::cmp::Reverse;
 
-use streamweir_trace::{EdgeKind, Node, NodeId, PdlWait, Phase, Trace};
+use streamweir_trace::{EdgeKind, NodeId, PdlWait, Phase, Trace};
 
 use crate::VerifyError;
+use crate::facts::Facts;
 use crate::graph::Graph;
 
 /// The most clock entries that are built: 1 GiB of them. Graphs of a million
@@ -66,7 +67,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// The relation of `trace`, whose graph is `graph`.
-    pub(crate) fn new(trace: &Trace, graph: &Graph) -> Result<Self, VerifyError> {
+    pub(crate) fn new(trace: &Trace, graph: &Graph, facts: &Facts) -> Result<Self, VerifyError> {
         let nodes = trace.nodes.len();
         let mut reach = Self {
             chains: Vec::new(),
@@ -100,7 +101,12 @@ impl Reach {
             if reach.pdl {
                 reach.wait.resize(base + width, 0);
             }
-            let Node { pdl, stream, .. } = *trace.node(node);
+            // Nodes are large, and this asks of them what was found out already.
+            let stream = facts.stream(node);
+            let pdl = match reach.pdl {
+                true => trace.node(node).pdl,
+                false => PdlWait::None,
+            };
             for &(pred, kind) in graph.preds(node) {
                 ahead[pred.index()] -= 1;
                 match kind {

@@ -36,7 +36,7 @@ use crate::findings::Findings;
 use crate::graph::Graph;
 use crate::graph_memory::GraphMemory;
 use crate::reach::Reach;
-use crate::sweep;
+use crate::sweep::{self, AddressMap};
 
 /// The rules that a trace is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -122,6 +122,7 @@ pub(crate) struct Context<'a> {
     pub(crate) graph: Graph,
     pub(crate) reach: Reach,
     pub(crate) accesses: Accesses<'a>,
+    pub(crate) map: AddressMap,
     pub(crate) graph_memory: GraphMemory,
 }
 
@@ -136,11 +137,14 @@ impl<'a> Context<'a> {
                     .collect(),
             })?;
         let facts = Facts::new(trace);
-        let reach = Reach::new(trace, &graph)?;
+        let reach = Reach::new(trace, &graph, &facts)?;
+        let mut accesses = Accesses::new(trace, &graph, &reach);
+        let map = AddressMap::new(trace, &mut accesses);
         Ok(Self {
             trace,
             reach,
-            accesses: Accesses::new(trace, &graph),
+            accesses,
+            map,
             graph_memory: GraphMemory::new(trace, &graph, &facts),
             facts,
             graph,

@@ -158,6 +158,12 @@ impl History {
         if from >= to {
             return;
         }
+        // Most accesses are of what an earlier one was of.
+        if self.starts.contains(from) && self.runs[from as usize].end == to {
+            let outcome = self.step(from, access, declared, clock);
+            seen(from, to, outcome);
+            return;
+        }
         self.cut(from);
         self.cut(to);
         let mut alone = access.class == Class::Write;

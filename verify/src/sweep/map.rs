@@ -3,62 +3,89 @@
 //! Between two neighbouring cuts all bytes are touched alike, so an address can
 //! be a small number: that of its cell. Bytes that nothing writes and of which
 //! nothing must be written stay out; most weights do.
+//!
+//! # What it costs
+//! One sort of the distinct addresses. Whoever adds an address is told its
+//! number among those added, so that its place in the sorted order is looked up
+//! afterwards and not searched for.
 
-use streamweir_trace::{BufferId, ByteRange, Trace};
+use streamweir_trace::{ByteRange, Trace};
 
-use crate::accesses::Accesses;
+use crate::accesses::{Accesses, Life};
 
-/// Which cells an access covers.
+/// Where the cells are. Which of them a buffer covers is said by its
+/// [`Life`].
 #[derive(Debug)]
-pub(crate) struct AddressMap<'a> {
-    trace: &'a Trace,
+pub(crate) struct AddressMap {
     /// The first byte of each cell, and the end of the last.
     cuts: Vec<u64>,
-    /// The cells of each buffer; none for a buffer that stays out.
-    cells: Vec<(u32, u32)>,
 }
 
-impl<'a> AddressMap<'a> {
-    pub(crate) fn new(trace: &'a Trace, accesses: &Accesses<'_>) -> Self {
-        let written = written(trace, accesses);
-        let mut cuts = Distinct::default();
-        let mut cells = vec![(0, 0); trace.buffers.len()];
-        for ((buffer, id), cells) in trace.buffers.iter().zip(0..).zip(&mut cells) {
-            let life = accesses.life(BufferId(id));
-            let matters = life.written || life.needs_write || touches_one(&written, buffer.range);
-            if life.count > 0 && matters {
-                cuts.add(buffer.range.start);
-                cuts.add(buffer.range.end);
-                *cells = (0, 1);
+impl AddressMap {
+    /// The map of a trace, whose buffers are told their cells.
+    pub(crate) fn new(trace: &Trace, accesses: &mut Accesses<'_>) -> Self {
+        let mut inside: Vec<bool> = (trace.buffers.iter().zip(accesses.lives()))
+            .map(|(buffer, life)| life.written || life.scratch && !buffer.range.is_empty())
+            .collect();
+        let this = Self::of(trace, accesses, &inside);
+        // Most buffers that are only read share no byte with a written one.
+        let mut more = false;
+        let written = this.written(accesses.lives());
+        let lives = accesses.lives().iter().zip(&mut inside);
+        for (buffer, (life, inside)) in trace.buffers.iter().zip(lives) {
+            if life.count > 0 && !*inside && touches_one(&written, buffer.range) {
+                (*inside, more) = (true, true);
             }
         }
-        for id in accesses.ids() {
-            let (buffer, bytes) = accesses.place(id);
-            if cells[buffer.index()].1 > 0 && !bytes.is_empty() {
-                let range = trace.buffer(buffer).range;
-                if bytes.len() != range.len() {
-                    cuts.add(range.start + bytes.start);
-                    cuts.add(range.start + bytes.end);
-                }
-            }
+        match more {
+            true => Self::of(trace, accesses, &inside),
+            false => this,
         }
-        let mut this = Self {
-            trace,
-            cuts: cuts.sorted(),
-            cells: Vec::new(),
-        };
-        for (buffer, cells) in trace.buffers.iter().zip(&mut cells) {
-            if cells.1 > 0 {
-                *cells = this.find(buffer.range);
-            }
-        }
-        this.cells = cells;
-        this
     }
 
-    fn find(&self, range: ByteRange) -> (u32, u32) {
-        let of = |address| self.cuts.partition_point(|&cut| cut < address) as u32;
-        (of(range.start), of(range.end))
+    /// The map of the buffers that are `inside`.
+    fn of(trace: &Trace, accesses: &mut Accesses<'_>, inside: &[bool]) -> Self {
+        let mut places = Places::default();
+        for &id in accesses.partial() {
+            let (buffer, bytes) = accesses.place(id);
+            if inside[buffer.index()] {
+                let base = trace.buffer(buffer).range.start;
+                places.add(base + bytes.start);
+                places.add(base + bytes.end);
+            }
+        }
+        let lives = accesses.lives_mut().iter_mut().zip(inside);
+        for (buffer, (life, _)) in trace.buffers.iter().zip(lives).filter(|(_, (_, at))| **at) {
+            life.cells = (places.add(buffer.range.start), places.add(buffer.range.end));
+        }
+        let (cuts, rank) = places.sorted();
+        let lives = accesses.lives_mut().iter_mut().zip(inside);
+        for (life, _) in lives.filter(|(_, inside)| **inside) {
+            let (from, to) = life.cells;
+            life.cells = (rank[from as usize], rank[to as usize]);
+        }
+        Self { cuts }
+    }
+
+    /// The bytes of buffers that something writes, as disjoint ranges in order.
+    fn written(&self, lives: &[Life]) -> Vec<ByteRange> {
+        // How many such buffers begin at each cell, less those that end there.
+        let mut change = vec![0_i32; self.cuts.len() + 1];
+        for life in lives.iter().filter(|life| life.written) {
+            change[life.cells.0 as usize] += 1;
+            change[life.cells.1 as usize] -= 1;
+        }
+        let mut ranges: Vec<ByteRange> = Vec::new();
+        let mut open = 0;
+        for (cell, change) in self.cuts.windows(2).zip(change) {
+            open += change;
+            match ranges.last_mut() {
+                _ if open == 0 => {}
+                Some(last) if last.end == cell[0] => last.end = cell[1],
+                _ => ranges.push(ByteRange::new(cell[0], cell[1])),
+            }
+        }
+        ranges
     }
 
     /// The number of cells.
@@ -66,54 +93,34 @@ impl<'a> AddressMap<'a> {
         self.cuts.len().saturating_sub(1)
     }
 
-    /// The cells that `bytes` of a buffer cover, counted from its first byte.
+    /// The first byte of a cell; for the number of cells, the end of the last.
+    pub(crate) fn cut(&self, cell: usize) -> u64 {
+        self.cuts[cell]
+    }
+
+    /// The cells that `bytes` of a buffer cover, which are counted from its first
+    /// byte; `all` are those of the buffer.
     #[inline]
-    pub(crate) fn covered(&self, buffer: u32, bytes: ByteRange) -> (u32, u32) {
-        let all = self.cells[buffer as usize];
-        // In a buffer of one cell there is no shorter access.
-        if all.1 - all.0 <= 1 {
-            return if bytes.is_empty() { (0, 0) } else { all };
-        }
-        let range = self.trace.buffers[buffer as usize].range;
-        if bytes.len() == range.len() {
-            return all;
-        }
+    pub(crate) fn covered(&self, all: (u32, u32), bytes: ByteRange) -> (u32, u32) {
         if bytes.is_empty() {
             return (0, 0);
         }
-        let of = |address| {
-            let inside = &self.cuts[all.0 as usize..=all.1 as usize];
-            all.0 + inside.partition_point(|&cut| cut < address) as u32
-        };
-        (of(range.start + bytes.start), of(range.start + bytes.end))
+        // In a buffer of one cell there is no shorter access.
+        if all.1 - all.0 <= 1 {
+            return all;
+        }
+        let start = self.cuts[all.0 as usize];
+        if self.cuts[all.1 as usize] - start == bytes.len() {
+            return all;
+        }
+        self.part(all, ByteRange::new(start + bytes.start, start + bytes.end))
     }
 
-    /// The cells of a buffer.
-    pub(crate) fn cells(&self, buffer: u32) -> (u32, u32) {
-        self.cells[buffer as usize]
+    fn part(&self, all: (u32, u32), bytes: ByteRange) -> (u32, u32) {
+        let inside = &self.cuts[all.0 as usize..=all.1 as usize];
+        let of = |address| all.0 + inside.partition_point(|&cut| cut < address) as u32;
+        (of(bytes.start), of(bytes.end))
     }
-}
-
-/// The bytes of buffers that something writes, as disjoint ranges in order.
-fn written(trace: &Trace, accesses: &Accesses<'_>) -> Vec<ByteRange> {
-    let mut ranges: Vec<ByteRange> = Vec::new();
-    let mut seen = Recent::new();
-    for (buffer, id) in trace.buffers.iter().zip(0..) {
-        let range = buffer.range;
-        let life = accesses.life(BufferId(id));
-        if life.written && !range.is_empty() && seen.is_new((range.start, range.end)) {
-            ranges.push(range);
-        }
-    }
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, last| {
-        let joined = next.start <= last.end;
-        if joined {
-            last.end = last.end.max(next.end);
-        }
-        joined
-    });
-    ranges
 }
 
 fn touches_one(disjoint: &[ByteRange], range: ByteRange) -> bool {
@@ -121,25 +128,50 @@ fn touches_one(disjoint: &[ByteRange], range: ByteRange) -> bool {
     disjoint.get(at).is_some_and(|other| other.overlaps(&range))
 }
 
-/// Numbers to be sorted, each once. A graph repeats its layers, so most have
-/// been seen a moment ago.
-#[derive(Default)]
-struct Distinct {
+/// Addresses to be sorted, each of which keeps the number that it was added as.
+/// A graph repeats its layers, so most have been seen a moment ago and have a
+/// number; one that has been forgotten gets another, and the two the same rank.
+struct Places {
     values: Vec<u64>,
-    recent: Recent<u64>,
+    /// One address for each slot, and its number.
+    recent: Vec<(u64, u32)>,
 }
 
-impl Distinct {
-    fn add(&mut self, value: u64) {
-        if self.recent.is_new(value) {
-            self.values.push(value);
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            values: Vec::new(),
+            recent: vec![(0, u32::MAX); 1 << SLOT_BITS],
         }
     }
+}
 
-    fn sorted(mut self) -> Vec<u64> {
-        self.values.sort_unstable();
-        self.values.dedup();
-        self.values
+impl Places {
+    #[inline]
+    fn add(&mut self, value: u64) -> u32 {
+        let slot = &mut self.recent[(value.mix() >> (64 - SLOT_BITS)) as usize];
+        if *slot == (value, slot.1) && slot.1 != u32::MAX {
+            return slot.1;
+        }
+        let number = self.values.len() as u32;
+        *slot = (value, number);
+        self.values.push(value);
+        number
+    }
+
+    /// The distinct values in order, and for each number its place among them.
+    fn sorted(self) -> (Vec<u64>, Vec<u32>) {
+        let mut numbered: Vec<(u64, u32)> = self.values.iter().copied().zip(0..).collect();
+        numbered.sort_unstable_by_key(|&(value, _)| value);
+        let mut rank = vec![0; numbered.len()];
+        let mut distinct: Vec<u64> = Vec::with_capacity(numbered.len());
+        for (value, number) in numbered {
+            if distinct.last() != Some(&value) {
+                distinct.push(value);
+            }
+            rank[number as usize] = distinct.len() as u32 - 1;
+        }
+        (distinct, rank)
     }
 }
 

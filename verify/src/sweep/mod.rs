@@ -40,24 +40,21 @@ mod map;
 mod pairs;
 mod tangle;
 
-use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, Phase};
 
-use crate::accesses::{Kind, Owner};
+use crate::accesses::Owner;
 use crate::findings::Findings;
 use crate::rules::Context;
 
 use bits::Bits;
 use history::{Class, Entry, History};
-use map::AddressMap;
-
-pub(crate) use map::Recent;
+pub(crate) use map::{AddressMap, Recent};
 pub(crate) use pairs::list as pairs;
 pub(crate) use tangle::Direction;
 
 /// What pass 1 leaves to be looked at.
 #[derive(Debug)]
-pub(crate) struct Suspects<'a> {
-    map: AddressMap<'a>,
+pub(crate) struct Suspects {
     /// The cells at which something is not ordered.
     racing: Bits,
     /// The cells that change hands before their owner is done.
@@ -70,33 +67,40 @@ pub(crate) struct Suspects<'a> {
 }
 
 /// Pass 1.
-pub(crate) fn suspects<'a>(context: &Context<'a>, findings: &Findings) -> Suspects<'a> {
+pub(crate) fn suspects(context: &Context<'_>, findings: &Findings) -> Suspects {
     let accesses = &context.accesses;
-    let map = AddressMap::new(context.trace, accesses);
+    let map = &context.map;
     let mut history = History::new(map.len());
     let mut racing = Bits::new(map.len());
     let mut tangled = Bits::new(map.len());
     let mut unwritten = Vec::new();
     let mut unowned = Vec::new();
     let mut compared = 0_u64;
+    // A node has several accesses in a row.
+    let mut here: Option<(NodeId, Phase)> = None;
+    let mut clock: &[u32] = &[];
+    let mut place = (0, 0);
     for id in accesses.ids() {
         let (buffer, bytes) = accesses.place(id);
-        let cells = map.covered(buffer.0, bytes);
         let life = accesses.life(buffer);
+        let cells = map.covered(life.cells, bytes);
         let always = matches!(life.owner, Owner::Always);
         if cells.0 == cells.1 && (always || bytes.is_empty()) {
             continue;
         }
         let touch = accesses.kind(id);
-        let clock = context.reach.clock(touch.node, touch.phase);
+        if here != Some((touch.node, touch.phase)) {
+            here = Some((touch.node, touch.phase));
+            clock = context.reach.clock(touch.node, touch.phase);
+            place = context.reach.place(touch.node);
+        }
         if !always {
-            if is_owned(context, life.owner, touch.node, clock) {
-                compared += 1;
-            } else {
-                unowned.push(id);
+            match accesses.surely_owned(life.owner, touch.node, clock) {
+                Some(behind) => compared += behind,
+                None => unowned.push(id),
             }
         }
-        let entry = entry(context, &touch, buffer);
+        let entry = entry(place, touch.mode, buffer);
         let mut without_write = false;
         history.add(entry, touch.declared, clock, cells, |from, to, outcome| {
             compared += u64::from(outcome.compared);
@@ -111,31 +115,16 @@ pub(crate) fn suspects<'a>(context: &Context<'a>, findings: &Findings) -> Suspec
                 }
             }
         });
-        if without_write && life.needs_write && touch.declared && touch.mode.reads() {
+        if without_write && life.needs_write() && touch.declared && touch.mode.reads() {
             unwritten.push(id);
         }
     }
     findings.compared_times(compared);
     Suspects {
-        map,
         racing,
         tangled,
         unwritten,
         unowned,
-    }
-}
-
-/// Whether the buffer is surely there for this node.
-#[inline]
-fn is_owned(context: &Context<'_>, owner: Owner, node: NodeId, clock: &[u32]) -> bool {
-    match owner {
-        Owner::Always => true,
-        Owner::Between { taken, freed } => {
-            let (chain, index) = context.reach.place(taken);
-            let ended = clock.get(chain as usize);
-            node.0 < freed && ended.is_some_and(|&ended| index < ended)
-        }
-        Owner::Ask => false,
     }
 }
 
@@ -147,14 +136,14 @@ fn class(mode: AccessMode) -> Class {
     }
 }
 
-fn entry(context: &Context<'_>, touch: &Kind, buffer: BufferId) -> Entry {
-    let (chain, index) = context.reach.place(touch.node);
+/// What the history keeps of an access of a node at this place of its chain.
+fn entry((chain, index): (u32, u32), mode: AccessMode, buffer: BufferId) -> Entry {
     Entry {
         buffer: buffer.0,
         index,
         // The order refuses graphs of more chains than 16 bits can number.
         chain: chain as u16,
-        class: class(touch.mode),
+        class: class(mode),
     }
 }
 

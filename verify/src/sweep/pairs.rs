@@ -33,23 +33,20 @@ struct Suspect {
 }
 
 /// Lists the hazards of R1 and R2.
-pub(crate) fn list(context: &Context<'_>, suspects: &Suspects<'_>, findings: &Findings) {
+pub(crate) fn list(context: &Context<'_>, suspects: &Suspects, findings: &Findings) {
     let Suspects {
-        map,
-        racing,
-        tangled,
-        ..
+        racing, tangled, ..
     } = suspects;
     if racing.is_empty() && tangled.is_empty() {
         return;
     }
-    let tangle = Tangle::new(context, map, tangled);
+    let tangle = Tangle::new(context, tangled);
     let accesses = &context.accesses;
     let all: Vec<Suspect> = accesses
         .ids()
         .filter_map(|id| {
             let (buffer, bytes) = accesses.place(id);
-            let (from, to) = map.covered(buffer.0, bytes);
+            let (from, to) = context.map.covered(accesses.life(buffer).cells, bytes);
             let node = accesses.kind(id).node;
             let concerned =
                 from < to && (racing.any(from, to) || !tangle.partners(buffer).is_empty());
@@ -159,20 +156,24 @@ impl Blocks {
     fn meet(
         &mut self,
         context: &Context<'_>,
-        suspects: &Suspects<'_>,
+        suspects: &Suspects,
         suspect: &Suspect,
         mut unordered: impl FnMut(u32),
     ) {
         let kind = context.accesses.kind(suspect.id);
         let clock = context.reach.clock(kind.node, kind.phase);
-        let access = entry(context, &kind, context.accesses.place(suspect.id).0);
+        let access = entry(
+            context.reach.place(kind.node),
+            kind.mode,
+            context.accesses.place(suspect.id).0,
+        );
         let first = suspect.from >> self.shift;
         for block in first..=(suspect.to - 1) >> self.shift {
             let cells = (
                 u64::from(block) << self.shift,
                 (u64::from(block) + 1) << self.shift,
             );
-            let end = cells.1.min(suspects.map.len() as u64) as u32;
+            let end = cells.1.min(context.map.len() as u64) as u32;
             if !suspects.racing.any(cells.0 as u32, end) {
                 continue;
             }

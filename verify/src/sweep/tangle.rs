@@ -10,7 +10,6 @@ use crate::rules::Context;
 use crate::rules::r02_shared_bytes as shared_bytes;
 
 use super::bits::Bits;
-use super::map::AddressMap;
 
 /// Which of two buffers comes first, as the accesses that are declared say, and
 /// as all of them do. `None` when there is nothing to say it.
@@ -38,12 +37,12 @@ pub(super) struct Tangle {
 }
 
 impl Tangle {
-    pub(super) fn new(context: &Context<'_>, map: &AddressMap<'_>, tangled: &Bits) -> Self {
+    pub(super) fn new(context: &Context<'_>, tangled: &Bits) -> Self {
         let mut this = Self::default();
         if tangled.is_empty() {
             return this;
         }
-        for (a, b) in overlapping_lives(context, map, tangled) {
+        for (a, b) in overlapping_lives(context, tangled) {
             for buffer in [a, b] {
                 this.users
                     .entry(buffer)
@@ -131,11 +130,7 @@ impl Users {
 
 /// The pairs of buffers that share bytes, of which one is written, and whose
 /// lives are not apart.
-fn overlapping_lives(
-    context: &Context<'_>,
-    map: &AddressMap<'_>,
-    tangled: &Bits,
-) -> Vec<(BufferId, BufferId)> {
+fn overlapping_lives(context: &Context<'_>, tangled: &Bits) -> Vec<(BufferId, BufferId)> {
     let life = |id: BufferId| context.accesses.life(id);
     let range = |id: BufferId| context.trace.buffer(id).range;
     // What a carried buffer holds matters before its first access and after its
@@ -145,7 +140,7 @@ fn overlapping_lives(
     let mut buffers: Vec<BufferId> = (0..context.trace.buffers.len())
         .map(BufferId::at)
         .filter(|&id| {
-            let (from, to) = map.cells(id.0);
+            let (from, to) = life(id).cells;
             life(id).count > 0 && tangled.any(from, to)
         })
         .collect();

@@ -2,35 +2,41 @@
 
 use streamweir_trace::{BufferId, NodeId, Phase};
 
-use super::{EXACT_ACCESSES, EXACT_BUFFERS, Live, antichain, heaviest};
+use super::{EXACT_ACCESSES, EXACT_BUFFERS, Pools, antichain, heaviest};
 use crate::accesses::Touch;
 use crate::rules::Context;
 
 /// When the buffers of a trace are in use, in one order of the graph.
 pub(super) struct Uses {
-    /// By buffer, the places of its first and its last use; `None` for a buffer
-    /// that nothing uses.
-    spans: Vec<Option<(u32, u32)>>,
+    /// See [`declared_spans`].
+    declared: Option<Vec<Option<(u32, u32)>>>,
     /// For each pool, and last for all together, the most bytes in use at one
     /// place.
     bounds: Vec<u64>,
 }
 
 impl Uses {
-    pub(super) fn new(context: &Context<'_>, pools: usize, pool_of: &[Option<u32>]) -> Self {
-        let spans = spans(context);
-        let lives = (spans.iter().zip(pool_of)).zip(&context.trace.buffers);
-        let lives = lives.filter_map(|((span, pool), buffer)| {
-            let (first, last) = (*span)?;
-            Some(Live {
-                pool: (*pool)?,
-                from: first as usize,
-                to: last as usize + 1,
-                bytes: buffer.range.len(),
-            })
+    pub(super) fn new(context: &Context<'_>, pools: &Pools<'_>) -> Self {
+        let mut this = Self {
+            declared: declared_spans(context),
+            bounds: Vec::new(),
+        };
+        let lives = pools.members.iter().map(|member| {
+            let span = this.span(context, member.buffer);
+            span.map_or((0, 0), |(first, last)| (first, last + 1))
         });
-        let bounds = heaviest(pools, context.trace.nodes.len(), lives);
-        Self { spans, bounds }
+        this.bounds = heaviest(pools, context.trace.nodes.len(), lives);
+        this
+    }
+
+    /// The places of the first and the last use of a buffer; `None` when nothing
+    /// uses it.
+    fn span(&self, context: &Context<'_>, buffer: BufferId) -> Option<(u32, u32)> {
+        let life = context.accesses.life(buffer);
+        match &self.declared {
+            Some(spans) => spans[buffer.index()],
+            None => (life.count > 0).then_some((life.first, life.last)),
+        }
     }
 
     /// The floor of pool number `pool`, whose buffers these are, and whether it
@@ -41,9 +47,9 @@ impl Uses {
         pool: usize,
         buffers: &[BufferId],
     ) -> (u64, bool) {
-        let spans = &self.spans;
+        let span = |id: BufferId| self.span(context, id);
         let bound = (self.bounds[pool], false);
-        let of_use = |id: &BufferId| spans[id.index()].is_some();
+        let of_use = |id: &BufferId| span(*id).is_some();
         if buffers.iter().filter(|id| of_use(id)).count() > EXACT_BUFFERS {
             return bound;
         }
@@ -62,30 +68,27 @@ impl Uses {
         let before = |a: usize, b: usize| {
             // What is before is before in every order of the graph, this one
             // included.
-            let (first, last) = (spans[used[b].index()], spans[used[a].index()]);
+            let (first, last) = (span(used[b]), span(used[a]));
             first.zip(last).is_some_and(|(b, a)| a.1 < b.0) && ends[a].before(context, &ends[b])
         };
         (antichain::heaviest(&weights, before), true)
     }
 }
 
-/// For each buffer the places of its first and its last use.
-fn spans(context: &Context<'_>) -> Vec<Option<(u32, u32)>> {
-    let buffers = context.trace.buffers.len();
+/// For each buffer the places of its first and its last use, where the accesses
+/// that are only possible make it another than its life says: they may not
+/// happen, and the floor must hold.
+fn declared_spans(context: &Context<'_>) -> Option<Vec<Option<(u32, u32)>>> {
     if context.trace.possible.is_empty() {
-        let life = |at| context.accesses.life(BufferId::at(at));
-        return (0..buffers)
-            .map(|at| (life(at).count > 0).then(|| (life(at).first, life(at).last)))
-            .collect();
+        return None;
     }
-    let mut spans: Vec<Option<(u32, u32)>> = vec![None; buffers];
-    // An access that is only possible may not happen, and the floor must hold.
+    let mut spans: Vec<Option<(u32, u32)>> = vec![None; context.trace.buffers.len()];
     for touch in context.accesses.all().filter(|touch| touch.declared) {
         let at = context.graph.position(touch.node);
         let span = spans[touch.buffer.index()].get_or_insert((at, at));
         *span = (span.0.min(at), span.1.max(at));
     }
-    spans
+    Some(spans)
 }
 
 /// Where the uses of one buffer begin and end.

@@ -23,15 +23,16 @@
 
 mod antichain;
 mod floor;
+mod timeline;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{Buffer, BufferId, BufferKind, ByteRange, StreamId, Trace};
+use streamweir_trace::{BufferId, BufferKind, ByteRange, Trace};
 
 use crate::rules::Context;
-use crate::sweep::Recent;
+
+use timeline::{Change, walk};
 
 /// The most buffers of a pool for which the floor is exact.
 pub(crate) const EXACT_BUFFERS: usize = 64;
@@ -115,83 +116,142 @@ impl fmt::Display for Bytes {
 /// several or when they share memory.
 pub(crate) fn growth(context: &Context<'_>) -> Vec<Growth> {
     let trace = context.trace;
-    let mut pools: BTreeMap<&str, Vec<BufferId>> = BTreeMap::new();
-    for (at, buffer) in trace.buffers.iter().enumerate() {
-        if let BufferKind::Scratch { stream, .. } = buffer.kind {
-            let tag = trace.stream(stream).tag.as_str();
-            pools.entry(tag).or_default().push(BufferId::at(at));
-        }
-    }
-    for reserved in &trace.reserved {
-        if let Some(stream) = reserved.stream {
-            pools.entry(&trace.stream(stream).tag).or_default();
-        }
-    }
+    let pools = Pools::new(context);
     let shared = trace.reserved.iter().any(|held| held.stream.is_none());
-    if pools.is_empty() && !shared {
+    if !shared && !pools.takes.contains(&true) {
         return Vec::new();
     }
-    let mut pool_of: Vec<Option<u32>> = vec![None; trace.buffers.len()];
-    for (pool, buffers) in (0..).zip(pools.values()) {
-        for id in buffers {
-            pool_of[id.index()] = Some(pool);
-        }
-    }
-    let uses = floor::Uses::new(context, pools.len(), &pool_of);
-    let peaks = peaks(trace, pools.len(), &pool_of);
-    let row = |at: usize, tag: Option<&str>, buffers: &[BufferId]| {
+    let uses = floor::Uses::new(context, &pools);
+    let lives = pools.members.iter().map(|member| member.life);
+    let peaks = heaviest(&pools, trace.nodes.len() + 1, lives);
+    let reserved = reserved(context, &pools);
+    let streams = streams(trace, &pools);
+    let row = |at: usize, tag: Option<&&str>, buffers: &[BufferId]| {
         let (floor, floor_exact) = uses.floor(context, at, buffers);
         Growth {
-            tag: tag.map(str::to_owned),
-            streams: streams(trace, tag),
+            tag: tag.map(|&tag| tag.to_owned()),
+            streams: streams[at].clone(),
             buffers: buffers.len() as u64,
             peak: peaks[at],
-            reserved: reserved(trace, tag, buffers),
+            reserved: reserved[at],
             floor,
             floor_exact,
         }
     };
-    let mut all: Vec<Growth> = (pools.iter().enumerate())
-        .map(|(at, (tag, buffers))| row(at, Some(tag), buffers))
+    let mut buffers_of: Vec<Vec<BufferId>> = vec![Vec::new(); pools.len()];
+    for member in &pools.members {
+        buffers_of[member.pool as usize].push(member.buffer);
+    }
+    let mut all: Vec<Growth> = (0..pools.len())
+        .filter(|&pool| pools.takes[pool])
+        .map(|pool| row(pool, pools.tags.get(pool), &buffers_of[pool]))
         .collect();
     if all.len() > 1 || shared {
-        let at = all.len();
-        let buffers: Vec<BufferId> = pools.into_values().flatten().collect();
-        all.push(row(at, None, &buffers));
+        all.push(row(pools.len(), None, &buffers_of.concat()));
     }
     all
 }
 
-fn streams(trace: &Trace, tag: Option<&str>) -> Vec<String> {
-    let mut names: Vec<String> = trace
-        .streams
-        .iter()
-        .filter(|stream| tag.is_none_or(|tag| tag == stream.tag))
-        .map(|stream| stream.name.clone())
-        .collect();
-    names.dedup();
+/// The pools of a trace, one for each tag, by number in the order of tags; one
+/// number more stands for all together.
+struct Pools<'a> {
+    tags: Vec<&'a str>,
+    /// By stream.
+    of_stream: Vec<usize>,
+    /// Whether anything is taken from a pool or reserved for it.
+    takes: Vec<bool>,
+    /// All scratch, in the order of the table of buffers.
+    members: Vec<Member>,
+}
+
+/// One scratch buffer.
+struct Member {
+    buffer: BufferId,
+    pool: u32,
+    bytes: u64,
+    /// From its alloc point up to its free, in record order.
+    life: (u32, u32),
+}
+
+impl<'a> Pools<'a> {
+    fn new(context: &Context<'a>) -> Self {
+        let trace = context.trace;
+        let mut tags: Vec<&str> = trace.streams.iter().map(|s| s.tag.as_str()).collect();
+        tags.sort_unstable();
+        tags.dedup();
+        let of_stream: Vec<usize> = trace
+            .streams
+            .iter()
+            .map(|stream| tags.partition_point(|&tag| tag < stream.tag.as_str()))
+            .collect();
+        let mut takes = vec![false; tags.len()];
+        for stream in trace.reserved.iter().filter_map(|held| held.stream) {
+            takes[of_stream[stream.index()]] = true;
+        }
+        let end = u32::try_from(trace.nodes.len() + 1).unwrap_or(u32::MAX);
+        let mut members = Vec::with_capacity(trace.buffers.len());
+        for (at, buffer) in trace.buffers.iter().enumerate() {
+            if let BufferKind::Scratch {
+                stream,
+                alloc,
+                freed_before,
+            } = &buffer.kind
+            {
+                let pool = of_stream[stream.index()];
+                takes[pool] = true;
+                // A position lies in front of the node of its number. What is
+                // taken at the very place where another is freed is taken after
+                // that; what is freed where it was taken was live for a moment.
+                let taken = alloc.before.0;
+                let freed = freed_before.map_or(end, |freed| freed.0);
+                members.push(Member {
+                    buffer: BufferId::at(at),
+                    pool: pool as u32,
+                    bytes: buffer.range.len(),
+                    life: (taken, freed.max(taken.saturating_add(1))),
+                });
+            }
+        }
+        Self {
+            tags,
+            of_stream,
+            takes,
+            members,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.tags.len()
+    }
+}
+
+/// The names of the streams of each pool, and last of all of them.
+fn streams(trace: &Trace, pools: &Pools<'_>) -> Vec<Vec<String>> {
+    let mut names: Vec<Vec<String>> = vec![Vec::new(); pools.len() + 1];
+    for (stream, &pool) in trace.streams.iter().zip(&pools.of_stream) {
+        for at in [pool, pools.len()] {
+            if names[at].last() != Some(&stream.name) {
+                names[at].push(stream.name.clone());
+            }
+        }
+    }
     names
 }
 
-/// The bytes that the pool of this tag holds, or all pools.
-fn reserved(trace: &Trace, tag: Option<&str>, buffers: &[BufferId]) -> u64 {
-    let mut ranges: Vec<ByteRange> = if trace.reserved.is_empty() {
-        // A pool hands out the same places again and again.
-        let mut recent = Recent::new();
-        let ranges = buffers.iter().map(|&id| trace.buffer(id).range);
-        ranges
-            .filter(|range| recent.is_new((range.start, range.end)))
-            .collect()
-    } else {
-        let of_pool = |stream: Option<StreamId>| match (stream, tag) {
-            (_, None) => true,
-            (Some(stream), Some(tag)) => trace.stream(stream).tag == tag,
-            (None, Some(_)) => false,
-        };
-        let held = trace.reserved.iter().filter(|held| of_pool(held.stream));
-        held.map(|held| held.range).collect()
-    };
-    covered(&mut ranges)
+/// The bytes that each pool holds, and last all together.
+fn reserved(context: &Context<'_>, pools: &Pools<'_>) -> Vec<u64> {
+    let held = &context.trace.reserved;
+    if held.is_empty() {
+        return occupied(context, pools);
+    }
+    let mut ranges: Vec<Vec<ByteRange>> = vec![Vec::new(); pools.len() + 1];
+    for held in held {
+        if let Some(stream) = held.stream {
+            ranges[pools.of_stream[stream.index()]].push(held.range);
+        }
+        ranges[pools.len()].push(held.range);
+    }
+    ranges.iter_mut().map(|ranges| covered(ranges)).collect()
 }
 
 /// The bytes that at least one of the ranges holds.
@@ -209,87 +269,65 @@ fn covered(ranges: &mut [ByteRange]) -> u64 {
     total
 }
 
-/// For each pool, and last for all together, the most bytes that are live at
-/// once in record order. `pool_of` gives the pool of a buffer.
-fn peaks(trace: &Trace, pools: usize, pool_of: &[Option<u32>]) -> Vec<u64> {
-    let count = trace.nodes.len();
-    let lives = trace.buffers.iter().zip(pool_of);
-    let lives = lives.filter_map(|(Buffer { kind, range, .. }, pool)| {
-        let BufferKind::Scratch {
-            alloc,
-            freed_before,
-            ..
-        } = kind
-        else {
-            return None;
-        };
-        // A position lies in front of the node of its number. What is taken at
-        // the very place where another is freed is taken after that.
-        let freed = freed_before.map_or(count + 1, |freed| freed.index());
-        Some(Live {
-            pool: (*pool)?,
-            from: alloc.before.index(),
-            to: freed,
-            bytes: range.len(),
-        })
+/// The bytes that the buffers of each pool lie in, and last those of all pools.
+fn occupied(context: &Context<'_>, pools: &Pools<'_>) -> Vec<u64> {
+    let map = &context.map;
+    // How many buffers lie in the cell at hand, and since which byte there are
+    // any.
+    let mut open = vec![(0_u32, 0_u64); pools.len() + 1];
+    let mut total = vec![0; pools.len() + 1];
+    let lives = context.accesses.lives();
+    let cells = pools
+        .members
+        .iter()
+        .map(|member| lives[member.buffer.index()].cells);
+    walk(map.len(), cells, |cell, which, change| {
+        for at in [pools.members[which].pool as usize, pools.len()] {
+            let (count, since) = &mut open[at];
+            match change {
+                Change::Begin => {
+                    if *count == 0 {
+                        *since = map.cut(cell);
+                    }
+                    *count += 1;
+                }
+                Change::End => {
+                    *count -= 1;
+                    if *count == 0 {
+                        total[at] += map.cut(cell) - *since;
+                    }
+                }
+            }
+        }
     });
-    heaviest(pools, count + 1, lives)
-}
-
-/// Bytes of a pool that are live from one place up to another.
-#[derive(Clone, Copy)]
-struct Live {
-    pool: u32,
-    from: usize,
-    to: usize,
-    bytes: u64,
+    total
 }
 
 /// For each pool, and last for all together, the most bytes that are live at one
-/// place, or 2^64 - 1 when the sizes are beyond all memory. Lives end at
-/// `places` at most.
-fn heaviest(pools: usize, places: usize, lives: impl Iterator<Item = Live> + Clone) -> Vec<u64> {
-    // The changes of each place, one place after the other.
-    let mut first = vec![0_u32; places + 2];
-    // A buffer that is freed where it was taken was live for a moment.
-    let ends = |live: &Live| [live.from, live.to.max(live.from + 1)];
-    let mut total = 0_u64;
-    for live in lives.clone() {
-        total = total.saturating_add(live.bytes);
-        for at in ends(&live) {
-            first[at + 1] += 1;
+/// place, or 2^64 - 1 when the sizes are beyond all memory. `lives` says from
+/// and up to which place each member is, `places` at most.
+fn heaviest(pools: &Pools<'_>, places: usize, lives: impl Iterator<Item = (u32, u32)>) -> Vec<u64> {
+    // Sizes of a hostile file may sum up to more than 64 bits hold.
+    let members = &pools.members;
+    let total = members
+        .iter()
+        .try_fold(0_u64, |sum, member| sum.checked_add(member.bytes));
+    if total.is_none() {
+        return vec![u64::MAX; pools.len() + 1];
+    }
+    let mut held = vec![0_u64; pools.len() + 1];
+    let mut most = vec![0_u64; pools.len() + 1];
+    walk(places, lives, |_, which, change| {
+        let Member { pool, bytes, .. } = members[which];
+        for at in [pool as usize, pools.len()] {
+            match change {
+                Change::Begin => {
+                    held[at] += bytes;
+                    most[at] = most[at].max(held[at]);
+                }
+                Change::End => held[at] -= bytes,
+            }
         }
-    }
-    // No true sizes sum up to 2^63; those of a hostile file may.
-    if i64::try_from(total).is_err() {
-        return vec![u64::MAX; pools + 1];
-    }
-    for at in 1..first.len() {
-        first[at] += first[at - 1];
-    }
-    let mut changes = vec![(0_u32, 0_i64); first[places + 1] as usize];
-    let mut next = first.clone();
-    for live in lives {
-        for (at, bytes) in ends(&live)
-            .into_iter()
-            .zip([live.bytes as i64, -(live.bytes as i64)])
-        {
-            changes[next[at] as usize] = (live.pool, bytes);
-            next[at] += 1;
-        }
-    }
-    let mut held = vec![0_i64; pools + 1];
-    let mut most = vec![0_i64; pools + 1];
-    for place in first.windows(2) {
-        let changes = &changes[place[0] as usize..place[1] as usize];
-        for &(pool, bytes) in changes {
-            held[pool as usize] += bytes;
-            held[pools] += bytes;
-        }
-        for &(pool, _) in changes {
-            most[pool as usize] = most[pool as usize].max(held[pool as usize]);
-        }
-        most[pools] = most[pools].max(held[pools]);
-    }
-    most.into_iter().map(i64::unsigned_abs).collect()
+    });
+    most
 }

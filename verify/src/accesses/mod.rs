@@ -10,13 +10,18 @@
 //! too, as one that is not declared, unless the same node declares accesses of
 //! those bytes: then it says nothing new.
 
+mod life;
+
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use streamweir_trace::{AccessMode, BufferId, BufferKind, ByteRange, NodeId, Phase, Trace};
 
 use crate::graph::Graph;
+use crate::reach::Reach;
 use crate::sweep::first_gap;
+
+pub(crate) use life::{Life, Owner};
 
 /// One access that touches at least one byte.
 #[derive(Clone, Copy, Debug)]
@@ -42,66 +47,6 @@ pub(crate) struct Kind {
     pub(crate) declared: bool,
 }
 
-/// What is known of the accesses of one buffer as a whole.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
-    /// The places of its first and its last node in the order of the graph; the
-    /// first is above the last when nothing touches the buffer.
-    pub(crate) first: u32,
-    pub(crate) last: u32,
-    /// How many accesses it has, those that are not declared included.
-    pub(crate) count: u32,
-    pub(crate) written: bool,
-    /// Whether what the buffer holds matters from one replay to the next.
-    pub(crate) carried: bool,
-    /// Whether a read of it needs a write before it (R13).
-    pub(crate) needs_write: bool,
-    pub(crate) owner: Owner,
-}
-
-/// When the memory of a buffer is there for its nodes (R4), as far as it can be
-/// said in a few words.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Owner {
-    /// For all nodes.
-    Always,
-    /// For those that come after `taken` and were recorded before `freed`.
-    Between { taken: NodeId, freed: u32 },
-    /// Harder to say: the buffer itself must be asked.
-    Ask,
-}
-
-impl Owner {
-    fn of(kind: &BufferKind) -> Self {
-        match kind {
-            BufferKind::Scratch {
-                alloc,
-                freed_before,
-                ..
-            } => match alloc.frontier[..] {
-                [taken] => Self::Between {
-                    taken,
-                    freed: freed_before.map_or(u32::MAX, |freed| freed.0),
-                },
-                _ => Self::Ask,
-            },
-            BufferKind::Graph { alloc, .. } => Self::Between {
-                taken: *alloc,
-                freed: u32::MAX,
-            },
-            BufferKind::Workspace { .. } | BufferKind::Persistent => Self::Always,
-        }
-    }
-}
-
-impl Life {
-    /// Whether all nodes that use one buffer stand behind all that use the
-    /// other, in the order of the graph, and neither has anything to keep.
-    pub(crate) fn is_apart_from(&self, other: &Self) -> bool {
-        !self.carried && !other.carried && (self.last < other.first || other.last < self.first)
-    }
-}
-
 /// The accesses of a trace.
 #[derive(Debug)]
 pub(crate) struct Accesses<'a> {
@@ -110,48 +55,71 @@ pub(crate) struct Accesses<'a> {
     /// `None` when that is how the trace lists them.
     order: Option<Vec<u32>>,
     lives: Vec<Life>,
+    /// The places of the nodes behind which buffers are taken, chain and index,
+    /// of buffers that are taken behind several.
+    alloc_points: Vec<(u32, u32)>,
+    /// The accesses of a part of their buffer, and not of all of it.
+    partial: Vec<u32>,
     by_buffer: OnceCell<(Vec<u32>, Vec<u32>)>,
 }
 
 impl<'a> Accesses<'a> {
-    pub(crate) fn new(trace: &'a Trace, graph: &Graph) -> Self {
+    pub(crate) fn new(trace: &'a Trace, graph: &Graph, reach: &Reach) -> Self {
+        let mut alloc_points = Vec::new();
         let mut lives: Vec<Life> = trace
             .buffers
             .iter()
-            .map(|buffer| Life {
-                first: u32::MAX,
-                last: 0,
-                count: 0,
-                written: false,
-                carried: buffer.carried,
-                needs_write: !buffer.carried && matches!(buffer.kind, BufferKind::Scratch { .. }),
-                owner: Owner::of(&buffer.kind),
+            .map(|buffer| {
+                let scratch = matches!(buffer.kind, BufferKind::Scratch { .. });
+                Life {
+                    first: u32::MAX,
+                    last: 0,
+                    count: 0,
+                    cells: (0, 0),
+                    written: false,
+                    scratch,
+                    carried: buffer.carried,
+                    owner: Owner::of(&buffer.kind, reach, &mut alloc_points),
+                }
             })
             .collect();
+        let mut partial = Vec::new();
+        let lengths: Vec<u64> = trace.buffers.iter().map(|b| b.range.len()).collect();
+        let mut see = |id: u32, buffer: BufferId, bytes: ByteRange, place: u32, writes: bool| {
+            if bytes.is_empty() {
+                return;
+            }
+            let life = &mut lives[buffer.index()];
+            life.see(place, writes);
+            if bytes.len() < lengths[buffer.index()] {
+                partial.push(id);
+            }
+        };
         let mut sorted = true;
         let mut latest = 0;
-        for access in &trace.accesses {
+        for (id, access) in (0..).zip(&trace.accesses) {
             let place = graph.position(access.node);
             let key = u64::from(place) << 1 | u64::from(access.phase == Phase::AfterWait);
             sorted &= latest <= key;
             latest = key;
-            if !access.bytes.is_empty() {
-                lives[access.buffer.index()].see(place, access.mode.writes());
-            }
+            see(id, access.buffer, access.bytes, place, access.mode.writes());
         }
+        let declared = trace.accesses.len() as u32;
         let possible = undeclared(trace);
         for &at in &possible {
             let access = &trace.possible[at as usize];
-            lives[access.buffer.index()].see(graph.position(access.node), true);
+            let place = graph.position(access.node);
+            see(declared + at, access.buffer, access.bytes, place, true);
         }
         let mut this = Self {
             trace,
             order: None,
             lives,
+            alloc_points,
+            partial,
             by_buffer: OnceCell::new(),
         };
         if !sorted || !possible.is_empty() {
-            let declared = trace.accesses.len() as u32;
             let all = (0..declared).chain(possible.iter().map(|at| declared + at));
             let order = grouped(trace.nodes.len() * 2, all, |id| {
                 let access = this.kind(id);
@@ -220,11 +188,48 @@ impl<'a> Accesses<'a> {
     /// The numbers of all accesses, in the order of the graph; those of a node
     /// before its wait come before those after it.
     pub(crate) fn ids(&self) -> impl Iterator<Item = u32> + Clone + '_ {
-        let sorted = match &self.order {
-            Some(_) => 0,
-            None => self.trace.accesses.len() as u32,
+        let count = match &self.order {
+            Some(order) => order.len(),
+            None => self.trace.accesses.len(),
         };
-        (0..sorted).chain(self.order.iter().flatten().copied())
+        (0..count as u32).map(|at| match &self.order {
+            Some(order) => order[at as usize],
+            None => at,
+        })
+    }
+
+    /// What an access of this node at this clock has behind it, of the nodes that
+    /// must be, when its buffer is surely there for it: how many there are.
+    /// `None` when the buffer itself must be asked.
+    #[inline]
+    pub(crate) fn surely_owned(&self, owner: Owner, node: NodeId, clock: &[u32]) -> Option<u64> {
+        let ended = |&(chain, index): &(u32, u32)| {
+            let ended = clock.get(chain as usize);
+            ended.is_some_and(|&ended| index < ended)
+        };
+        match owner {
+            Owner::Always => Some(0),
+            Owner::Between {
+                chain,
+                index,
+                freed,
+            } => (node.0 < freed && ended(&(chain.into(), index))).then_some(1),
+            Owner::Behind {
+                points,
+                from,
+                freed,
+            } => {
+                let points = &self.alloc_points[from as usize..][..usize::from(points)];
+                (node.0 < freed && points.iter().all(ended)).then_some(points.len() as u64)
+            }
+            Owner::Ask => None,
+        }
+    }
+
+    /// The numbers of the accesses that touch some bytes of their buffer and not
+    /// all, in no particular order.
+    pub(crate) fn partial(&self) -> &[u32] {
+        &self.partial
     }
 
     /// Every access of at least one byte, in the order of the graph.
@@ -249,17 +254,19 @@ impl<'a> Accesses<'a> {
     }
 
     /// What is known of the accesses of a buffer as a whole.
+    #[inline]
     pub(crate) fn life(&self, buffer: BufferId) -> &Life {
         &self.lives[buffer.index()]
     }
-}
 
-impl Life {
-    fn see(&mut self, place: u32, writes: bool) {
-        self.first = self.first.min(place);
-        self.last = self.last.max(place);
-        self.count += 1;
-        self.written |= writes;
+    /// The same of all buffers, in the order of their table.
+    pub(crate) fn lives(&self) -> &[Life] {
+        &self.lives
+    }
+
+    /// To tell each buffer its cells.
+    pub(crate) fn lives_mut(&mut self) -> &mut [Life] {
+        &mut self.lives
     }
 }
 
