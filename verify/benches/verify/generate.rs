@@ -1,10 +1,6 @@
-//! What a verdict costs, on graphs of the size of a decode step and above.
+//! The input: a trace in the shape of a captured decode step, from a size and a
+//! seed, and nothing else.
 //!
-//!     cargo bench -p streamweir-verify --bench verify
-//!
-//! # Input
-//! [`generate`] makes a trace in the shape of a captured decode step, from a
-//! size and a seed, and nothing else:
 //! - Layers of eight nodes per stream. Stream 0 is the origin. At the start of a
 //!   layer every other stream waits for the origin, at the end the origin waits
 //!   for all of them, and in between one in four nodes of a side stream waits
@@ -21,63 +17,27 @@
 //! - A foreign trace is the same without stream ids, as of a graph that another
 //!   program captured: the chains must be found. A broken one lacks one in a
 //!   hundred of the joins into the origin.
-//!
-//! # What is measured
-//! `verify_with` without a certificate, on one core, as the least of many runs,
-//! because the machine that the tables come from was not idle; the certificate
-//! and its checker apart from it. Memory is by how much the resident set grew at
-//! its highest, in the first run of the process on that input (Linux). Up to
-//! 20,000 nodes also the full closure as bit sets, built and nothing more, which
-//! is what chain clocks are there to avoid.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
-
-use criterion::{BenchmarkId, Criterion};
 use streamweir_trace::{
     Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, Edge, Node, NodeId,
     NodeKind, Stream, StreamId, Trace,
 };
-use streamweir_verify::{Options, Verdict, certificate, verify_with};
 
 #[derive(Clone, Copy)]
-struct Size {
-    nodes: usize,
-    streams: usize,
-    accesses: usize,
+pub(crate) struct Size {
+    pub(crate) nodes: usize,
+    pub(crate) streams: usize,
+    pub(crate) accesses: usize,
     /// How often each thing is run for the table.
-    runs: usize,
+    pub(crate) runs: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Shape {
+pub(crate) enum Shape {
     Recorded,
     Foreign,
     Broken,
 }
-
-const SIZES: [Size; 3] = [
-    Size {
-        nodes: 11_000,
-        streams: 4,
-        accesses: 30_000,
-        runs: 200,
-    },
-    Size {
-        nodes: 100_000,
-        streams: 8,
-        accesses: 400_000,
-        runs: 30,
-    },
-    Size {
-        nodes: 1_000_000,
-        streams: 8,
-        accesses: 4_000_000,
-        runs: 7,
-    },
-];
-
-const SEED: u64 = 0x5eed;
 
 /// SplitMix64: the same numbers everywhere.
 struct Random(u64);
@@ -138,7 +98,7 @@ struct Generator {
     broken: bool,
 }
 
-fn generate(size: Size, shape: Shape, seed: u64) -> Trace {
+pub(crate) fn generate(size: Size, shape: Shape, seed: u64) -> Trace {
     let mut trace = Trace::new("decode");
     trace.nodes.reserve_exact(size.nodes);
     trace.buffers.reserve_exact(size.nodes + 1024);
@@ -336,138 +296,5 @@ impl Generator {
 fn free(trace: &mut Trace, buffer: BufferId, here: NodeId) {
     if let BufferKind::Scratch { freed_before, .. } = &mut trace.buffers[buffer.index()].kind {
         *freed_before = Some(here);
-    }
-}
-
-/// For each node the set of those that reach it.
-fn closure(trace: &Trace) -> Vec<u64> {
-    let words = trace.nodes.len().div_ceil(64);
-    let mut reached = vec![0_u64; words * trace.nodes.len()];
-    // The generator's edges all point forward, and are grouped by target.
-    for edge in &trace.edges {
-        let (from, to) = (edge.from.index(), edge.to.index());
-        let (before, here) = reached.split_at_mut(to * words);
-        let pred = &before[from * words..][..words];
-        for (word, pred) in here[..words].iter_mut().zip(pred) {
-            *word |= pred;
-        }
-        here[from / 64] |= 1 << (from % 64);
-    }
-    reached
-}
-
-const BARE: Options = Options {
-    limit: 1000,
-    certificate: false,
-};
-
-fn least(runs: usize, mut run: impl FnMut()) -> Duration {
-    let times = (0..runs).map(|_| {
-        let begin = Instant::now();
-        run();
-        begin.elapsed()
-    });
-    times.min().unwrap_or_default()
-}
-
-/// The resident set now and at its highest since the last call, in bytes.
-fn resident() -> Option<(u64, u64)> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let field = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-        Some(kib * 1024)
-    };
-    let found = (field("VmRSS:")?, field("VmHWM:")?);
-    // Makes the highest start anew.
-    std::fs::write("/proc/self/clear_refs", "5").ok()?;
-    Some(found)
-}
-
-fn table() {
-    println!(
-        "| nodes | streams | accesses | shape | verdict | hazards | verify | memory | certificate | checker | closure |"
-    );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    for size in SIZES {
-        for shape in [Shape::Recorded, Shape::Foreign, Shape::Broken] {
-            row(size, shape);
-        }
-    }
-}
-
-fn row(size: Size, shape: Shape) {
-    let trace = generate(size, shape, SEED);
-    resident();
-    let before = resident();
-    let report = verify_with(&trace, &BARE).expect("the generator makes traces of good form");
-    let grown = match (before, resident()) {
-        (Some((now, _)), Some((_, highest))) => {
-            format!(
-                "{:.1} MiB",
-                (highest.saturating_sub(now)) as f64 / f64::from(1 << 20)
-            )
-        }
-        _ => "not measured".to_owned(),
-    };
-    let expected = match shape {
-        Shape::Broken => Verdict::Hazard,
-        _ => Verdict::Safe,
-    };
-    assert_eq!(report.verdict, expected, "{report}");
-    let bare = least(size.runs, || {
-        black_box(verify_with(black_box(&trace), &BARE).expect("as before"));
-    });
-    let ms = |time: Duration| format!("{:.2} ms", time.as_secs_f64() * 1e3);
-    let (mut certified, mut checked) = ("-".to_owned(), "-".to_owned());
-    if report.verdict == Verdict::Safe {
-        let options = Options {
-            certificate: true,
-            ..BARE
-        };
-        let proof = verify_with(&trace, &options)
-            .expect("as before")
-            .certificate;
-        let proof = proof.expect("a safe verdict has a certificate");
-        let time = least(size.runs, || {
-            black_box(verify_with(black_box(&trace), &options).expect("as before"));
-        });
-        certified = format!("+ {}", ms(time.saturating_sub(bare)));
-        checked = ms(least(size.runs.div_ceil(4), || {
-            certificate::check(black_box(&trace), &proof).expect("the proof holds");
-        }));
-    }
-    let closed = if size.nodes <= 20_000 && shape == Shape::Recorded {
-        ms(least(size.runs.div_ceil(20), || {
-            black_box(closure(black_box(&trace)));
-        }))
-    } else {
-        "-".to_owned()
-    };
-    println!(
-        "| {} | {} | {} | {shape:?} | {:?} | {} | {} | {grown} | {certified} | {checked} | {closed} |",
-        trace.nodes.len(),
-        size.streams,
-        trace.accesses.len(),
-        report.verdict,
-        report.hazards_total,
-        ms(bare),
-    );
-}
-
-fn main() {
-    let mut criterion = Criterion::default().sample_size(10).configure_from_args();
-    let mut group = criterion.benchmark_group("verify");
-    for size in &SIZES[..2] {
-        let trace = generate(*size, Shape::Recorded, SEED);
-        group.bench_function(BenchmarkId::from_parameter(size.nodes), |bench| {
-            bench.iter(|| verify_with(black_box(&trace), &BARE));
-        });
-    }
-    group.finish();
-    criterion.final_summary();
-    // `cargo test --benches` only asks whether it runs.
-    if std::env::args().any(|argument| argument == "--bench") {
-        table();
     }
 }
