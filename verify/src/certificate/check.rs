@@ -17,7 +17,7 @@ use super::{About, Certificate, CertificateError as E, FREED_BY_LAUNCHER, VERSIO
 
 type Done = Result<(), E>;
 type Bytes = BTreeMap<u64, Seen>;
-type FreeOf = HashMap<NodeId, NodeId>;
+type FreeOf = BTreeMap<NodeId, NodeId>;
 
 /// Validates `proof` against `trace`.
 ///
