@@ -151,7 +151,7 @@ macro_rules! __kernel_type {
         #[derive(Clone, Copy, Debug)]
         $vis struct $name {}
     };
-    ([$($kept:tt)*] [[blocks($sync:ident)] $($more:tt)*] $vis:vis $name:ident) => {
+    ([$($kept:tt)*] [[blocks $($said:tt)*] $($more:tt)*] $vis:vis $name:ident) => {
         $crate::__kernel_type! { [$($kept)*] [$($more)*] $vis $name }
     };
     ([$($kept:tt)*] [$meta:tt $($more:tt)*] $vis:vis $name:ident) => {
@@ -159,11 +159,20 @@ macro_rules! __kernel_type {
     };
 }
 
-/// What the attribute `blocks` says, if there is one.
+/// What the attribute `blocks` says, if there is one. A second one is refused:
+/// whichever counted, a reader would take the other for true.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __kernel_sync {
     () => { $crate::kernel::BlockSync::Independent };
-    ([blocks($sync:ident)] $($more:tt)*) => { $crate::kernel::BlockSync::$sync };
+    ([blocks($sync:ident)] $($more:tt)*) => { $crate::__kernel_sync!(@only $sync $($more)*) };
+    ([blocks $($said:tt)*] $($more:tt)*) => {
+        ::core::compile_error!("`blocks` takes one word: `#[blocks(Spin)]` or `#[blocks(Cooperative)]`")
+    };
+    (@only $sync:ident) => { $crate::kernel::BlockSync::$sync };
+    (@only $sync:ident [blocks $($said:tt)*] $($more:tt)*) => {
+        ::core::compile_error!("a kernel has two attributes `blocks`: its blocks are of one kind, so leave one of them out")
+    };
+    (@only $sync:ident $meta:tt $($more:tt)*) => { $crate::__kernel_sync!(@only $sync $($more)*) };
     ($meta:tt $($more:tt)*) => { $crate::__kernel_sync!($($more)*) };
 }
