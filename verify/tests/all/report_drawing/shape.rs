@@ -152,3 +152,28 @@ fn among_very_many_streams() {
     n73 `add` on "main" is after both
     "#);
 }
+
+/// Of what is before both on two streams, the later one is drawn.
+#[test]
+fn the_latest_of_two_forks() {
+    let mut cap = Capture::new();
+    let a = cap.persistent("keys", 0x1000, 0x400);
+    extra(&mut cap, MAIN, &["begin"]);
+    cap.join(THIRD, MAIN);
+    extra(&mut cap, THIRD, &["gate"]);
+    cap.join(SIDE, THIRD);
+    cap.join(MAIN, THIRD);
+    let read = cap.node(SIDE, "logits");
+    let write = cap.node(MAIN, "store_kv");
+    cap.all(read, Read, a);
+    cap.all(write, Write, a);
+    insta::assert_snapshot!(drawn(&cap.end(), Rule::UnorderedConflict), @r#"
+    n1 `gate` on "third" is before both:
+    stream "main"                 stream "side"
+    |                             n2 `logits`
+    |                               reads "keys"
+    n3 `store_kv` <-  missing - - |
+      writes "keys"               |
+    no later node is after both
+    "#);
+}
