@@ -2,7 +2,7 @@
 
 use half::bf16;
 use proptest::prelude::*;
-use streamweir_kernels::layout::{IndexKeyPages, LatentPages, PageLayout};
+use streamweir_kernels::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentPages, PageLayout};
 use streamweir_kernels::reference;
 
 /// Small integers and halves: sums of their products are exact in any order, so
@@ -13,6 +13,13 @@ fn exact() -> impl Strategy<Value = f32> {
 
 fn halves(count: usize) -> impl Strategy<Value = Vec<bf16>> {
     prop::collection::vec(exact().prop_map(bf16::from_f32), count)
+}
+
+/// Patterns of e4m3 numbers whose products are exact in any order.
+fn codes(count: usize) -> impl Strategy<Value = Vec<u8>> {
+    let number =
+        (any::<bool>(), 0x30_u8..0x50).prop_map(|(minus, code)| code | u8::from(minus) << 7);
+    prop::collection::vec(prop_oneof![number, Just(0), Just(0x80)], count)
 }
 
 fn at(values: &[bf16], index: usize) -> f64 {
@@ -87,6 +94,37 @@ proptest! {
     }
 
     #[test]
+    fn fp8_logits_are_those_of_the_numbers_times_the_scale(
+        (heads, dim, q, w, keys) in (1_usize..4, 1_usize..5).prop_flat_map(|(h, d)| (
+            Just(h), Just(d), codes(h * d), prop::collection::vec(exact(), h), codes(64 * d))),
+        scales in prop::collection::vec(exact(), 64),
+        len in 0_i32..64,
+    ) {
+        // The small integers and halves of `codes` are bf16 numbers too.
+        let number = |code: u8| {
+            let magnitude = f32::from(code & 7) / 8.0 + f32::from(u8::from(code & 0x78 != 0));
+            let exponent = i32::from(code >> 3 & 15).max(1) - 7;
+            let sign = if code & 0x80 == 0 { 1.0 } else { -1.0 };
+            bf16::from_f32(sign * magnitude * 2_f32.powi(exponent))
+        };
+        let pages = IndexKeyFp8Pages::new(dim as u32, 1).unwrap();
+        let mut pool = keys.clone();
+        pool.extend(scales.iter().flat_map(|scale| scale.to_le_bytes()));
+        let logits = reference::indexer_logits_fp8(&q, &w, &pool, &[0], &[len], &pages, 64);
+        let query: Vec<bf16> = q.iter().map(|&code| number(code)).collect();
+        for (j, &logit) in logits.iter().enumerate() {
+            if j as i32 >= len {
+                prop_assert_eq!(logit, f64::NEG_INFINITY);
+                continue;
+            }
+            let key: Vec<bf16> = keys[j * dim..][..dim].iter().map(|&c| number(c)).collect();
+            let plain = reference::logit(&query, &w, &key);
+            prop_assert_eq!(logit, f64::from(scales[j]) * plain);
+        }
+        prop_assert_eq!(w.len(), heads);
+    }
+
+    #[test]
     fn selection_is_the_one_that_repeated_maxima_give(
         logits in prop::collection::vec(prop_oneof![
             exact(), Just(f32::NEG_INFINITY), Just(-0.0_f32), Just(f32::INFINITY)], 0..40),
@@ -104,6 +142,7 @@ proptest! {
                 left.retain(|&i| i != best);
                 expected.push(best as u32);
             }
+            expected.sort_unstable();
         }
         prop_assert_eq!(reference::select(&logits, k), expected);
     }
@@ -175,7 +214,7 @@ fn selection_at_its_borders() {
     let k = 4;
     // Descending with the entry, so that order and entry disagree.
     let logits: Vec<f32> = (0..6).map(|i| i as f32).collect();
-    let select = |len: i32| reference::top_k(&logits, &[3], &[len], &pages, k);
+    let select = |len: i32| reference::top_k(&logits, &[3], &[len], pages.layout(), k);
     let base = 3 * 64;
     assert_eq!(select(0), [-1; 4]);
     assert_eq!(select(-7), [-1; 4]);
@@ -188,18 +227,18 @@ fn selection_at_its_borders() {
     );
     assert_eq!(
         select(5),
-        [base + 4, base + 3, base + 2, base + 1],
-        "best first"
+        [base + 1, base + 2, base + 3, base + 4],
+        "in the order of the entries"
     );
-    assert_eq!(select(99), [base + 5, base + 4, base + 3, base + 2]);
+    assert_eq!(select(99), [base + 2, base + 3, base + 4, base + 5]);
     let ties = [1.0; 6];
     assert_eq!(
-        reference::top_k(&ties, &[3], &[6], &pages, k),
+        reference::top_k(&ties, &[3], &[6], pages.layout(), k),
         [base, base + 1, base + 2, base + 3],
         "equals by lower entry"
     );
     assert_eq!(
-        reference::top_k(&ties, &[9], &[6], &pages, k),
+        reference::top_k(&ties, &[9], &[6], pages.layout(), k),
         [0, 1, 2, 3],
         "a page that the pool does not have"
     );

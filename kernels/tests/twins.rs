@@ -93,11 +93,20 @@ fn launch_shapes_and_sources_agree() {
     let shape = dsv4::gather_attention::shape(3, 9, 16, &latent).unwrap();
     assert_eq!((shape.grid, shape.block), ([2, 3, 1], [256, 1, 1]));
 
-    says("top_k.cu", &format!("MAX_K = {};", dsv4::MAX_K));
-    says("indexer_logits.cu", "ENTRIES_PER_BLOCK = 64;");
+    says("selection.cuh", &format!("MAX_K = {};", dsv4::MAX_K));
+    says("selection.cuh", "THREADS = 512;");
+    says("selection.cuh", "EACH = 8;");
+    says("selection.cuh", "BLOCKS_PER_ROW = 4;");
+    let shape = dsv4::top_k::shape(3, 130, 4, 9, &latent).unwrap();
+    assert_eq!((shape.grid, shape.block), ([12, 1, 1], [512, 1, 1]));
+    says("logits.cuh", "WARPS = 4;");
+    says("logits.cuh", "TILE = 32;");
+    says("logits.cuh", "MAX_DIM = 128;");
     let keys = IndexKeyPages::bf16(128, 4).unwrap();
     let shape = dsv4::indexer_logits::shape(3, 64, 4, 130, &keys).unwrap();
-    assert_eq!((shape.grid, shape.block), ([3, 3, 1], [256, 1, 1]));
+    assert_eq!((shape.grid, shape.block), ([4, 1, 1], [128, 1, 1]));
+    let shape = dsv4::indexer_logits::shape(32, 64, 256, 16_384, &keys).unwrap();
+    assert_eq!(shape.grid, [264, 1, 1]);
 }
 
 #[test]

@@ -26,6 +26,10 @@ const SOURCES: &[(&str, &str)] = &[
         "indexer_logits.cu",
         include_str!("../../cuda/indexer/indexer_logits.cu"),
     ),
+    (
+        "indexer_logits_fp8.cu",
+        include_str!("../../cuda/indexer/indexer_logits_fp8.cu"),
+    ),
     ("top_k.cu", include_str!("../../cuda/indexer/top_k.cu")),
     (
         "gather_attention.cu",
@@ -61,6 +65,11 @@ const SOURCES: &[(&str, &str)] = &[
 /// What the sources include.
 const HEADERS: &[(&str, &str)] = &[
     ("common.cuh", include_str!("../../cuda/common.cuh")),
+    ("logits.cuh", include_str!("../../cuda/indexer/logits.cuh")),
+    (
+        "selection.cuh",
+        include_str!("../../cuda/indexer/selection.cuh"),
+    ),
     ("mma.cuh", include_str!("../../cuda/mma.cuh")),
     ("pages.cuh", include_str!("../../cuda/pages.cuh")),
     ("fp8.cuh", include_str!("../../cuda/fp8.cuh")),

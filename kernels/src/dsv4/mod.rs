@@ -5,8 +5,8 @@
 //! | main | [`query_projection`] | x → q |
 //! | indexer | [`index_key_store`] | x → index-key pool |
 //! | indexer | [`query_projection`], [`index_weights`] | x → index queries, head weights |
-//! | indexer | [`indexer_logits`] | queries, weights, pool → logits |
-//! | indexer | [`top_k`] | logits → slots |
+//! | indexer | [`indexer_logits`], [`indexer_logits_fp8`] | queries, weights, pool → logits |
+//! | indexer | [`top_k`], [`top_k_fp8`] | logits → slots |
 //! | main, joined | [`gather_attention`] | q, slots, latent pool → attention |
 //! | main | [`mix`] | x, attention → next x |
 //!
@@ -40,7 +40,7 @@ pub use glue::{
     MAX_NORM_WIDTH, add_one, argmax, embed, fill_words, mix, query_projection, rms_norm,
 };
 pub use image::{ImageError, image, program, twins};
-pub use indexer::{MAX_K, index_weights, indexer_logits, top_k};
+pub use indexer::{MAX_K, index_weights, indexer_logits, indexer_logits_fp8, top_k, top_k_fp8};
 pub use metadata::{decode_metadata, window_slots};
 pub use quantise::{hadamard_rows, quantise_e4m3, quantise_latent};
 pub use query::{HEAD_DIM, index_query, index_query_fp8, norm_rope_heads, rope_heads};

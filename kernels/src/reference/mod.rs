@@ -36,7 +36,7 @@ pub use fp8::{
     absmax, e4m3_scale, from_e4m3, from_ue8m0, quantise_e4m3, quantise_ue8m0, to_e4m3, ue8m0_scale,
 };
 pub use index_keys::{index_key, index_keys};
-pub use logits::{indexer_logits, logit};
+pub use logits::{fp8_key, indexer_logits, indexer_logits_fp8, logit, logit_fp8};
 pub use mix::{mix, mix_element};
 pub use projection::{dot, projection};
 pub use rows::{

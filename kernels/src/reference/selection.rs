@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::layout::LatentPages;
+use crate::layout::PageLayout;
 
 /// An integer that orders logits: larger is better. Zeros of both signs are
 /// equal, and what is not a number comes after minus infinity.
@@ -19,14 +19,15 @@ pub fn order_key(logit: f32) -> u32 {
     }
 }
 
-/// The entries of one token that top-`k` selects: all, in order, when there are
-/// at most `k`; otherwise the `k` best, best first, equals by lower entry.
+/// The entries of one token that top-`k` selects, in ascending order: all when
+/// there are at most `k`; otherwise the `k` best, of equals the lower ones.
 pub fn select(logits: &[f32], k: usize) -> Vec<u32> {
     let mut entries: Vec<u32> = (0..logits.len() as u32).collect();
     if entries.len() > k {
         // Stable: equals stay in order.
         entries.sort_by_key(|&entry| Reverse(order_key(logits[entry as usize])));
         entries.truncate(k);
+        entries.sort_unstable();
     }
     entries
 }
@@ -38,7 +39,7 @@ pub fn top_k(
     logits: &[f32],
     page_table: &[i32],
     lens: &[i32],
-    pages: &LatentPages,
+    pages: &PageLayout,
     k: usize,
 ) -> Vec<i32> {
     let tokens = lens.len();
@@ -50,7 +51,7 @@ pub fn top_k(
         let table = &page_table[token * table_stride..][..table_stride];
         let selected = select(&logits[token * max_entries..][..len], k);
         for (index, entry) in indices[token * k..].iter_mut().zip(selected) {
-            *index = pages.slot(table, entry);
+            *index = pages.slot_or_dummy(table, entry);
         }
     }
     indices

@@ -86,3 +86,26 @@ fn lengths(bench: &mut Bench<'_>, size: Size) -> Vec<i32> {
         })
         .collect()
 }
+
+/// Batches of which every case that sweeps them takes all: each size of the
+/// decode buckets and between, on a small model fewer.
+fn batches(size: Size) -> Vec<u32> {
+    match stretched(size) {
+        ..=65_536 => vec![1, 2, 7, 64],
+        _ => (1..=64).collect(),
+    }
+}
+
+/// Lengths around the borders of the model, one for each token.
+fn border(token: u32, entries: u32) -> i32 {
+    let borders = [
+        0, 1, 3, 4, 5, 31, 32, 33, 63, 64, 65, 127, 128, 129, 511, 512, 513,
+    ];
+    borders[token as usize % borders.len()].min(entries as i32)
+}
+
+/// Entries of a row that is long for a model: 262,144 for the real one, which
+/// has 16,384 otherwise.
+fn stretched(size: Size) -> u32 {
+    16 * size.entries
+}
