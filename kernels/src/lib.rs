@@ -12,6 +12,7 @@ pub mod compile;
 pub mod conformance;
 mod dims;
 pub mod dsv4;
+pub mod gemm;
 pub mod layout;
 pub mod reference;
 pub mod rope;

@@ -14,6 +14,9 @@ use crate::reference::relative_error;
 /// index no slot.
 const POISON: u8 = 0xff;
 
+/// Dynamic shared memory that a kernel has without asking for it.
+const SHARED_ALWAYS: u32 = 48 << 10;
+
 /// Memory, a stream and a module of one device; all given back by
 /// [`close`](Self::close).
 pub(super) struct Bench<'a> {
@@ -144,6 +147,13 @@ impl<'a> Bench<'a> {
                 K::SYMBOL
             )));
         }
+        if shape.shared_bytes > SHARED_ALWAYS {
+            // SAFETY: the function is live.
+            unsafe {
+                self.driver
+                    .function_shared_limit(function, shape.shared_bytes)?;
+            }
+        }
         let mut params: Vec<*mut c_void> =
             args.iter_mut().map(|arg| arg.as_mut_ptr().cast()).collect();
         // SAFETY: as many parameters of as many bytes as the function takes, and
@@ -180,6 +190,11 @@ impl<'a> Bench<'a> {
         Ok(first)
     }
 
+    /// The device's compute capability.
+    pub(super) fn capability(&self) -> (u32, u32) {
+        self.driver.info().capability
+    }
+
     /// How often a launch is repeated to see that its bits do not change: a
     /// twin is a function, a card runs blocks and threads in any order.
     pub(super) fn runs(&self) -> usize {
@@ -187,6 +202,32 @@ impl<'a> Bench<'a> {
             "sim" => 2,
             _ => 100,
         }
+    }
+
+    /// Runs `work` `runs` times over the same output of `count` elements, poisoned
+    /// before each, and gives the result when all have the same bits.
+    pub(super) fn repeat<T: Pod>(
+        &mut self,
+        runs: usize,
+        count: usize,
+        work: impl Fn(&Self, u64) -> Result<(), Failure>,
+    ) -> Result<Vec<T>, Failure> {
+        let poison = vec![POISON; count * size_of::<T>()];
+        let output = self.upload(&poison)?;
+        let mut first = None;
+        for run in 0..runs.max(1) {
+            // SAFETY: live memory of this length that nothing uses.
+            unsafe { self.driver.copy_to_device(output, &poison)? };
+            work(self, output)?;
+            let result = self.download::<T>(output, count)?;
+            let first = first.get_or_insert_with(|| result.clone());
+            if bytemuck::cast_slice::<T, u8>(first) != bytemuck::cast_slice::<T, u8>(&result) {
+                return Err(Failure::new(format!(
+                    "run {run} gave other bits than run 0"
+                )));
+            }
+        }
+        Ok(first.unwrap_or_default())
     }
 }
 

@@ -9,12 +9,14 @@
 
 mod bench;
 mod cases;
+mod gemm;
 
 use std::fmt;
 
 use streamweir_sched::driver::{DriverError, DynDriver, ModuleImage};
 
 use crate::dims::DimensionError;
+use crate::gemm::GemmError;
 use crate::layout::LayoutError;
 use bench::Bench;
 
@@ -120,7 +122,15 @@ macro_rules! failure_from {
     };
 }
 
-failure_from!(DriverError, DimensionError, LayoutError);
+failure_from!(
+    DriverError,
+    DimensionError,
+    LayoutError,
+    GemmError,
+    streamweir_sched::Error
+);
+
+pub use gemm::gemm;
 
 /// All cases.
 pub fn suite() -> Vec<Case> {

@@ -9,7 +9,16 @@ use crate::dsv4;
 use crate::layout::LatentPages;
 use crate::reference;
 
-pub(super) const CASES: &[Case] = &[case!(gather_attention)];
+mod latent;
+
+pub(super) const CASES: &[Case] = &[
+    case!(gather_attention),
+    latent::SPARSE,
+    latent::SPARSE_SWEEP,
+    latent::PAGED,
+    latent::PAGED_SWEEP,
+    latent::CHECK,
+];
 
 fn gather_attention(bench: &mut Bench<'_>, size: Size) -> Outcome {
     let layout = LatentPages::bf16(size.dim, pages_for(size.entries) + SPARE_PAGES)?;

@@ -1,0 +1,110 @@
+//! Matrix products on either backend: eager, captured, planned.
+
+use half::bf16;
+use streamweir_sched::{Capture, CaptureOptions, Device, Persistent};
+
+use super::Failure;
+use super::bench::close_to;
+use crate::gemm::{Gemm, GemmLibrary, GemmOutput, GemmShape};
+use crate::reference;
+
+/// Places of an output that are held against the reference.
+const SAMPLES: u64 = 512;
+
+/// Products of these sizes, bf16 and f32 out, on random inputs from `seed`: each
+/// run eagerly, captured as it is recorded, and captured in whole, twice each.
+/// All runs have the same bits and are near the reference.
+///
+/// # Errors
+/// What differs, or the call that failed.
+pub fn gemm(device: &Device, shape: GemmShape, seed: u64) -> Result<(), Failure> {
+    let library = GemmLibrary::new(device)?;
+    product::<bf16>(device, &library, shape, seed, 1e-2)?;
+    product::<f32>(device, &library, shape, seed.wrapping_add(1), 1e-5)
+}
+
+fn product<O: GemmOutput + Into<f64>>(
+    device: &Device,
+    library: &GemmLibrary,
+    shape: GemmShape,
+    seed: u64,
+    tolerance: f64,
+) -> Result<(), Failure> {
+    let gemm = library.gemm::<O>(shape, Gemm::<O>::WORKSPACE)?;
+    let mut random = Random(seed);
+    let x = random.halves(shape.x_len());
+    let weight = random.halves(shape.weight_len());
+    let buffers = Buffers {
+        x: device.persistent_from("x", &x)?,
+        weight: device.persistent_from("weight", &weight)?,
+        y: device.persistent("y", shape.y_len())?,
+    };
+    let record =
+        |cap: &Capture| gemm.launch(&cap.origin(), &buffers.x, &buffers.weight, &buffers.y);
+    let first = buffers.run(|| device.eager("eager product", record).map(|_| ()))?;
+    let stream = device.stream("products")?;
+    let options = CaptureOptions::new("product");
+    for options in [options.clone(), options.planned()] {
+        let (graph, ()) = device.capture(options, record)?;
+        for _ in 0..2 {
+            let again = buffers.run(|| {
+                graph.replay(&stream)?;
+                stream.synchronize()
+            })?;
+            if bytemuck::cast_slice::<O, u8>(&again) != bytemuck::cast_slice::<O, u8>(&first) {
+                return Err(Failure::new("a captured product has other bits"));
+            }
+        }
+    }
+    let mut pairs = (Vec::new(), Vec::new());
+    for _ in 0..SAMPLES {
+        let at = (random.next() % shape.y_len() as u64) as usize;
+        let (width, rows) = (shape.width as usize, shape.rows as usize);
+        // A token's groups lie side by side.
+        let (in_token, row) = (at / rows, at % rows);
+        let group = in_token % shape.groups as usize;
+        let expected = reference::dot(
+            &x[in_token * width..][..width],
+            &weight[(group * rows + row) * width..][..width],
+        );
+        pairs.0.push(first[at].into());
+        pairs.1.push(expected);
+    }
+    close_to(&pairs.0, &pairs.1, tolerance)
+}
+
+struct Buffers<O: GemmOutput> {
+    x: Persistent<bf16>,
+    weight: Persistent<bf16>,
+    y: Persistent<O>,
+}
+
+impl<O: GemmOutput> Buffers<O> {
+    /// What `work` makes of a poisoned output.
+    fn run(&self, work: impl FnOnce() -> streamweir_sched::Result<()>) -> Result<Vec<O>, Failure> {
+        let poison = vec![0xff_u8; self.y.len() * size_of::<O>()];
+        self.y.upload(bytemuck::cast_slice(&poison))?;
+        work()?;
+        Ok(self.y.download()?)
+    }
+}
+
+/// Numbers by a seed (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn halves(&mut self, count: usize) -> Vec<bf16> {
+        let unit = |word: u64| (word >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        (0..count)
+            .map(|_| bf16::from_f32(unit(self.next())))
+            .collect()
+    }
+}

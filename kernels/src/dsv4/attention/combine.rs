@@ -1,0 +1,73 @@
+//! The splits of the attention put together.
+
+use half::bf16;
+use streamweir_sched::driver::LaunchShape;
+use streamweir_sched::driver::sim::SimKernel;
+use streamweir_sched::kernel;
+use streamweir_sched::kernel::{In, Out, twin};
+
+use super::splits::{AttentionSplits, Left};
+use crate::dims::{DimensionError, Dims};
+use crate::layout::LatentFp8Pages;
+use crate::reference;
+
+kernel! {
+    /// Finishes what [`sparse_attention`](super::sparse_attention) or
+    /// [`paged_attention`](super::paged_attention) left for `splits` splits:
+    /// `out` is `[tokens, heads, 512]`, the sum over all entries of a head by the
+    /// sum of their weights, where `sink[head]` is one more logit of value zero
+    /// (minus infinity: no sink). A token without entries gets zeros.
+    ///
+    /// With `lse` the logarithm of the sum over the entries that is the published
+    /// form, attention without a sink by `1 / (1 + exp(sink - lse))`.
+    pub fn combine_attention(
+        partial: In<f32>,
+        stats: In<f32>,
+        sink: In<f32>,
+        out: Out<bf16>,
+        tokens: u32,
+        heads: u32,
+        splits: u32,
+    );
+}
+
+/// Threads of a block: one for four dimensions.
+const THREADS: u32 = LatentFp8Pages::DIM / 4;
+
+impl combine_attention {
+    /// The launch for these splits: a block for each head of a token.
+    ///
+    /// # Errors
+    /// As for [`sparse_attention::shape`](super::sparse_attention::shape).
+    pub fn shape(splits: &AttentionSplits) -> Result<LaunchShape, DimensionError> {
+        splits.checked(Dims::of("combine_attention"))?.grid(
+            splits.heads(),
+            ("tokens", splits.tokens()),
+            THREADS,
+        )
+    }
+}
+
+pub(super) fn sim() -> SimKernel {
+    twin::<combine_attention>(
+        |block, (partial, stats, sink, out, tokens, heads, splits)| {
+            let [head, token, _] = block.index();
+            if token >= tokens || head >= heads {
+                return Ok(());
+            }
+            let left = Left {
+                splits: AttentionSplits::new(tokens, heads, splits),
+                partial,
+                stats,
+            };
+            let sink = block.read::<f32>(sink.at(head as usize), 1)?[0];
+            let parts = left.parts(block, token, head)?;
+            let values: Vec<bf16> = reference::combine_parts(&parts, sink)
+                .into_iter()
+                .map(bf16::from_f64)
+                .collect();
+            let row = token as usize * heads as usize + head as usize;
+            block.write(out.at(row * LatentFp8Pages::DIM as usize), &values)
+        },
+    )
+}

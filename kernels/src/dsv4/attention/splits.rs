@@ -1,0 +1,321 @@
+//! How the entries of a token are split over blocks, and what a block leaves.
+//!
+//! A decode batch has few tokens and a card has many multiprocessors, so the
+//! entries of a token are split. Each block of [`sparse_attention`] and
+//! [`paged_attention`] attends with 64 heads to one split and leaves, in f32, the
+//! unfinished sums; [`combine_attention`] puts the splits of a head together in
+//! their order. No block waits for another, and the result depends on the number
+//! of splits, never on which block comes first.
+//!
+//! A split is a share of the entries that a token has, not of the most that it
+//! may have: the number of splits is fixed when the launch is recorded, what each
+//! of them takes is computed from the length in device memory.
+//!
+//! [`sparse_attention`]: super::sparse_attention
+//! [`paged_attention`]: super::paged_attention
+//! [`combine_attention`]: super::combine_attention
+
+use half::bf16;
+use streamweir_sched::driver::LaunchShape;
+use streamweir_sched::driver::sim::{SimBlock, SimFault};
+use streamweir_sched::kernel::Ptr;
+
+use crate::dims::{DimensionError, Dims};
+use crate::layout::LatentFp8Pages;
+use crate::reference::{self, AttentionPart};
+
+/// Heads that one block owns (`HEADS` in `cuda/attention/sparse.cuh`).
+pub(super) const HEADS: u32 = 64;
+/// Entries of one step of a block (`STEP`): a split is a multiple of it.
+const STEP: u32 = 16;
+/// Threads of a block (`THREADS`).
+const THREADS: u32 = 256;
+/// Shared memory of a block in bytes (`sizeof(Shared)`).
+const SHARED_BYTES: u32 = 77_120;
+/// The compute capability that has a form of the kernels of its own, and what a
+/// block takes there (`cuda/attention/hopper.cuh`).
+const HOPPER: (u32, u32) = (9, 0);
+const HOPPER_SHARED_BYTES: u32 = 230_464;
+/// Entries that make a split worth its block.
+const WORTH: u32 = 32;
+/// Floats of a block's sums.
+const SUMS: usize = (HEADS * LatentFp8Pages::DIM) as usize;
+
+/// The splits of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSplits {
+    tokens: u32,
+    heads: u32,
+    splits: u32,
+}
+
+impl AttentionSplits {
+    /// The most splits of a token (`MAX_SPLITS` in
+    /// `cuda/attention/combine_attention.cu`).
+    pub const MAX: u32 = 128;
+
+    /// `splits` splits for each of `tokens` tokens of `heads` heads.
+    pub const fn new(tokens: u32, heads: u32, splits: u32) -> Self {
+        Self {
+            tokens,
+            heads,
+            splits,
+        }
+    }
+
+    /// As many splits as make a block for each of the device's
+    /// `multiprocessors`, when a token has up to `max_entries` entries, those of
+    /// its window included; fewer when a split would hold next to nothing.
+    ///
+    /// ```
+    /// use streamweir_kernels::dsv4::AttentionSplits;
+    ///
+    /// let splits = |tokens| AttentionSplits::for_device(tokens, 64, 128 + 512, 132).splits();
+    /// assert_eq!([1, 8, 32, 64, 200].map(splits), [20, 16, 4, 2, 1]);
+    /// ```
+    pub fn for_device(tokens: u32, heads: u32, max_entries: u32, multiprocessors: u32) -> Self {
+        let blocks = tokens.saturating_mul(heads.div_ceil(HEADS)).max(1);
+        let useful = max_entries.div_ceil(WORTH).clamp(1, Self::MAX);
+        Self::new(tokens, heads, (multiprocessors / blocks).clamp(1, useful))
+    }
+
+    /// Splits of a token.
+    pub const fn splits(&self) -> u32 {
+        self.splits
+    }
+
+    /// Elements of the buffer that takes the sums.
+    pub const fn partial_len(&self) -> usize {
+        self.tokens as usize * self.splits as usize * self.head_blocks() as usize * SUMS
+    }
+
+    /// Elements of the buffer that takes the largest scores and the sums of the
+    /// weights.
+    pub const fn stats_len(&self) -> usize {
+        2 * self.tokens as usize * self.splits as usize * self.heads as usize
+    }
+
+    pub(super) const fn tokens(&self) -> u32 {
+        self.tokens
+    }
+
+    pub(super) const fn heads(&self) -> u32 {
+        self.heads
+    }
+
+    const fn head_blocks(&self) -> u32 {
+        self.heads.div_ceil(HEADS)
+    }
+
+    /// Checks the numbers.
+    pub(super) fn checked(&self, dims: Dims) -> Result<Dims, DimensionError> {
+        dims.at_least_1("tokens", self.tokens)?
+            .at_least_1("heads", self.heads)?
+            .check(
+                "splits",
+                self.splits,
+                (1..=Self::MAX).contains(&self.splits),
+                "from 1 to 128",
+            )
+    }
+
+    /// A block for each split and 64 heads of a token.
+    pub(super) fn shape(
+        &self,
+        dims: Dims,
+        capability: (u32, u32),
+    ) -> Result<LaunchShape, DimensionError> {
+        let grid =
+            self.checked(dims)?
+                .grid(self.splits, ("heads / 64", self.head_blocks()), THREADS)?;
+        // Tokens go along z, which has the same bound as y.
+        dims.grid(1, ("tokens", self.tokens), THREADS)?;
+        Ok(LaunchShape {
+            grid: [self.splits, self.head_blocks(), self.tokens],
+            ..grid.shared(match capability {
+                HOPPER => HOPPER_SHARED_BYTES,
+                _ => SHARED_BYTES,
+            })
+        })
+    }
+
+    /// Where the sums of a head of a split begin to be, and the largest score of
+    /// it.
+    const fn place(&self, token: u32, split: u32, head: u32) -> (usize, usize) {
+        let part = token as usize * self.splits as usize + split as usize;
+        (
+            (part * self.head_blocks() as usize + (head / HEADS) as usize) * SUMS,
+            2 * (part * self.heads as usize + head as usize),
+        )
+    }
+}
+
+/// Where among the sums of a block a dimension of a head is (`sums_of`): in the
+/// order in which the threads of the block hold them.
+fn place_of_sum(head: u32, dim: u32) -> usize {
+    let (head, d) = (head % HEADS, dim / 4);
+    let word = (head / 8 * 4 + d % 4) * THREADS + d / 16 * 32 + head % 8 * 4 + d / 4 % 4;
+    (4 * word + dim % 4) as usize
+}
+
+/// The buffers that hold what blocks leave.
+#[derive(Clone, Copy)]
+pub(super) struct Left {
+    pub(super) splits: AttentionSplits,
+    pub(super) partial: Ptr<f32>,
+    pub(super) stats: Ptr<f32>,
+}
+
+impl Left {
+    /// What one block does: its heads attend to its split of `entries` entries,
+    /// which `entry` reads; `None` for one that takes no part.
+    pub(super) fn attend(
+        &self,
+        block: &mut SimBlock<'_>,
+        q: Ptr<bf16>,
+        scale: f32,
+        entries: u32,
+        mut entry: impl FnMut(&SimBlock<'_>, u32) -> Result<Option<Vec<f64>>, SimFault>,
+    ) -> Result<(), SimFault> {
+        let [split, head_block, token] = block.index();
+        let each = entries.div_ceil(self.splits.splits * STEP) * STEP;
+        let mut latents = Vec::new();
+        for at in crate::dsv4::span(split, each, entries) {
+            latents.extend(entry(block, at as u32)?);
+        }
+        let rows: Vec<&[f64]> = latents.iter().map(Vec::as_slice).collect();
+        let dim = LatentFp8Pages::DIM;
+        for head in crate::dsv4::span(head_block, HEADS, self.splits.heads) {
+            let row = token as usize * self.splits.heads as usize + head;
+            let query = block.read(q.at(row * dim as usize), dim as usize)?;
+            let part = reference::attend_part(query, &rows, scale);
+            let (sums, stats) = self.splits.place(token, split, head as u32);
+            block.write(
+                self.stats.at(stats),
+                &[part.largest as f32, part.sum as f32],
+            )?;
+            if rows.is_empty() {
+                continue;
+            }
+            for d in (0..dim).step_by(4) {
+                let four = [0, 1, 2, 3].map(|i| part.rows[(d + i) as usize] as f32);
+                block.write(self.partial.at(sums + place_of_sum(head as u32, d)), &four)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the splits of a head have left.
+    pub(super) fn parts(
+        &self,
+        block: &SimBlock<'_>,
+        token: u32,
+        head: u32,
+    ) -> Result<Vec<AttentionPart>, SimFault> {
+        let dim = LatentFp8Pages::DIM;
+        (0..self.splits.splits)
+            .map(|split| {
+                let (sums, stats) = self.splits.place(token, split, head);
+                let of_split = block.read::<f32>(self.stats.at(stats), 2)?;
+                let mut part = AttentionPart {
+                    largest: of_split[0].into(),
+                    sum: of_split[1].into(),
+                    rows: vec![0.0; dim as usize],
+                };
+                // A split without entries has left no sums.
+                if part.largest != f64::NEG_INFINITY {
+                    for (d, row) in (0..dim).step_by(4).zip(part.rows.chunks_exact_mut(4)) {
+                        let four = self.partial.at(sums + place_of_sum(head, d));
+                        for (row, &sum) in row.iter_mut().zip(block.read::<f32>(four, 4)?) {
+                            *row = sum.into();
+                        }
+                    }
+                }
+                Ok(part)
+            })
+            .collect()
+    }
+}
+
+/// The latent at `slot` of a pool that has it.
+pub(super) fn latent(
+    block: &SimBlock<'_>,
+    pool: Ptr<u8>,
+    layout: &LatentFp8Pages,
+    slot: i32,
+) -> Result<Option<Vec<f64>>, SimFault> {
+    let layout = layout.layout();
+    let (Some(values), Some(scales)) = (layout.value_offset(slot), layout.scale_position(slot))
+    else {
+        return Ok(None);
+    };
+    Ok(Some(reference::latent(
+        block.read(pool.at(values as usize), layout.value_bytes() as usize)?,
+        block.read(pool.at(scales as usize), layout.scale_bytes() as usize)?,
+    )))
+}
+
+/// The entries of one token that are listed by slot, and how many of the slots
+/// are beyond the pool.
+pub(super) struct Listed {
+    pub(super) pool: Ptr<u8>,
+    pub(super) slots: Ptr<i32>,
+    pub(super) layout: LatentFp8Pages,
+}
+
+impl Listed {
+    /// Entry `at` of the list; adds one to `bad` when no pool has it.
+    pub(super) fn read(
+        &self,
+        block: &SimBlock<'_>,
+        at: usize,
+        bad: &mut u32,
+    ) -> Result<Option<Vec<f64>>, SimFault> {
+        let slot = block.read(self.slots.at(at), 1)?[0];
+        let found = latent(block, self.pool, &self.layout, slot)?;
+        *bad += u32::from(found.is_none() && slot >= 0);
+        Ok(found)
+    }
+}
+
+/// Adds what a block counted to the counter; the first block of heads does it
+/// for all.
+pub(super) fn count_faults(
+    block: &mut SimBlock<'_>,
+    faults: Ptr<u32>,
+    bad: u32,
+) -> Result<(), SimFault> {
+    if bad == 0 || block.index()[1] != 0 {
+        return Ok(());
+    }
+    let before = block.read::<u32>(faults.at(0), 1)?[0];
+    block.write(faults.at(0), &[before.wrapping_add(bad)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_sum_has_a_place_of_its_own() {
+        let places: BTreeSet<usize> = (0..HEADS)
+            .flat_map(|head| (0..LatentFp8Pages::DIM).map(move |dim| place_of_sum(head, dim)))
+            .collect();
+        assert_eq!(places.len(), SUMS);
+        assert_eq!(places.last(), Some(&(SUMS - 1)));
+        // Four dimensions are one word.
+        assert!((0..HEADS).all(|head| place_of_sum(head, 7) == place_of_sum(head, 4) + 3));
+    }
+
+    #[test]
+    fn blocks_leave_their_sums_side_by_side() {
+        let splits = AttentionSplits::new(2, 65, 3);
+        assert_eq!(splits.partial_len(), 2 * 3 * 2 * 64 * 512);
+        assert_eq!(splits.stats_len(), 2 * 2 * 3 * 65);
+        let last = splits.place(1, 2, 64);
+        assert_eq!(last.0 + SUMS, splits.partial_len());
+        assert_eq!(last.1 + 2, splits.stats_len());
+    }
+}
