@@ -217,3 +217,15 @@ fn what_is_wrong_with_a_list_is_said_with_its_line() {
         assert!(found.starts_with(message), "{found}\nis not\n{message}");
     }
 }
+
+/// The example of the documentation.
+#[test]
+fn the_documented_log_is_one() {
+    let text = include_str!("../../../docs/trace-format.md");
+    let (_, section) = text.split_once("# Allocation logs").unwrap();
+    let (_, example) = section.split_once("```json\n").unwrap();
+    let (example, _) = example.split_once("```").unwrap();
+    let log = AllocLog::from_json(example.as_bytes()).unwrap();
+    assert_eq!((log.streams, log.buffers.len()), (2, 2));
+    assert_eq!(log.events.len(), 9);
+}
