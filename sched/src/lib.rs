@@ -44,7 +44,7 @@ pub use graph::{Footprint, Graph, ReplayGroup};
 #[doc(hidden)]
 pub use graph::{Turn, in_turn};
 
-pub use streamweir_alloc::{ArenaConfig, Policy};
+pub use streamweir_alloc::{ArenaConfig, Holder, Policy};
 
 /// The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]

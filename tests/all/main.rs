@@ -3,6 +3,7 @@
 mod attach;
 mod capture;
 mod common;
+mod drops;
 mod faults;
 mod foreign;
 mod groups;

@@ -141,10 +141,10 @@ impl Core {
             None => GroupInner::new(device, &options.name, options.arena),
         };
         let (view, ground) = if mode == Mode::Planned {
-            let ground = Ground::new(home.arena.open());
+            let ground = Ground::new(home.arena.open_for(&*options.name));
             (paper::of(&home.arena).open(), Some(ground))
         } else {
-            (home.arena.open(), None)
+            (home.arena.open_for(&*options.name), None)
         };
         let pools = Pools::new(view, options.policy);
         let id = pools.add_stream(&*options.origin, &*options.origin)?;

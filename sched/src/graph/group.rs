@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::sync::Mutex;
-use streamweir_alloc::{Arena, ArenaConfig};
+use streamweir_alloc::{Arena, ArenaConfig, Holder};
 
 use super::footprint::Footprint;
 use super::handover::Turn;
@@ -52,6 +52,13 @@ impl ReplayGroup {
     /// Gives arena segments back that no graph uses; returns their bytes.
     pub fn trim(&self) -> u64 {
         self.inner.arena.trim()
+    }
+
+    /// Who holds memory of the group's arena, most first: captures that are going
+    /// on and graphs, by the names of their captures. What is left here when all
+    /// graphs of the group should be gone was leaked.
+    pub fn holders(&self) -> Vec<Holder> {
+        self.inner.arena.holders()
     }
 
     /// Waits until the group's latest launch has ended.
