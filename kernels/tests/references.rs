@@ -182,6 +182,50 @@ proptest! {
     }
 
     #[test]
+    fn attention_in_parts_is_the_attention_of_all(
+        (rows, query) in (1_usize..5).prop_flat_map(|d| (
+            prop::collection::vec(halves(d), 1..8), halves(d))),
+        cuts in prop::collection::vec(0_usize..8, 0..4),
+        sink in prop_oneof![Just(f32::NEG_INFINITY), exact()],
+    ) {
+        let refs: Vec<&[bf16]> = rows.iter().map(Vec::as_slice).collect();
+        let mut cuts: Vec<usize> = cuts.iter().map(|&cut| cut.min(rows.len())).collect();
+        cuts.extend([0, rows.len()]);
+        cuts.sort_unstable();
+        let parts: Vec<_> = cuts
+            .windows(2)
+            .map(|cut| reference::attend_part(&query, &refs[cut[0]..cut[1]], 0.25))
+            .collect();
+        let together = reference::combine_parts(&parts, sink);
+        for (a, b) in together.iter().zip(reference::attend(&query, &refs, sink, 0.25)) {
+            prop_assert!((a - b).abs() < 1e-9, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn latents_are_values_by_scales(
+        codes in prop::collection::vec(
+            any::<u8>().prop_filter("a number", |code| code & 0x7f != 0x7f), 448),
+        rotated in halves(64),
+        scales in prop::collection::vec(100_u8..150, 8),
+    ) {
+        let mut values = codes.clone();
+        values.extend(rotated.iter().flat_map(|v| v.to_le_bytes()));
+        let latent = reference::latent(&values, &scales);
+        prop_assert_eq!(latent.len(), 512);
+        for (i, &code) in codes.iter().enumerate() {
+            // The number by its bits: those of f16, whose exponent begins 8 lower.
+            let bits = u16::from(code & 0x80) << 8 | u16::from(code & 0x7f) << 7;
+            let number = f64::from(half::f16::from_bits(bits)) * 256.0;
+            let scale = 2_f64.powi(i32::from(scales[i / 64]) - 127);
+            prop_assert_eq!(latent[i], number * scale);
+        }
+        for (a, b) in latent[448..].iter().zip(&rotated) {
+            prop_assert_eq!(*a, b.to_f64());
+        }
+    }
+
+    #[test]
     fn every_value_of_the_attention_reaches_the_next_layer(
         (width, values, attention, changed) in (1_usize..6, 1_usize..20).prop_flat_map(
             |(n, v)| (Just(n), Just(v), halves(v), 0..v))

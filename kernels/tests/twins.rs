@@ -2,8 +2,8 @@
 //! errors of the launch shapes.
 
 use streamweir_kernels::conformance::{Size, suite};
-use streamweir_kernels::dsv4;
-use streamweir_kernels::layout::{IndexKeyPages, LatentPages};
+use streamweir_kernels::dsv4::{self, AttentionSplits};
+use streamweir_kernels::layout::{IndexKeyPages, LatentFp8Pages, LatentPages};
 use streamweir_sched::driver::sim::SimDriver;
 use streamweir_sched::driver::{Driver, DynDriver, ModuleImage};
 
@@ -93,6 +93,29 @@ fn launch_shapes_and_sources_agree() {
     let shape = dsv4::gather_attention::shape(3, 9, 16, &latent).unwrap();
     assert_eq!((shape.grid, shape.block), ([2, 3, 1], [256, 1, 1]));
 
+    says("sparse.cuh", "HEADS = 64;");
+    says("sparse.cuh", "WARPS = 8;");
+    says("sparse.cuh", "STEP = 16;");
+    says("sparse.cuh", "sizeof(Shared) == 77120");
+    says(
+        "combine_attention.cu",
+        &format!("MAX_SPLITS = {};", AttentionSplits::MAX),
+    );
+    let splits = AttentionSplits::new(3, 65, 7);
+    let shape = dsv4::sparse_attention::shape(&splits, (12, 0)).unwrap();
+    assert_eq!((shape.grid, shape.block), ([7, 2, 3], [256, 1, 1]));
+    assert_eq!(shape.shared_bytes, 77_120);
+    let hopper = dsv4::sparse_attention::shape(&splits, (9, 0)).unwrap();
+    says(
+        "hopper.cuh",
+        &format!("sizeof(Shared) == {}", hopper.shared_bytes),
+    );
+    let c128 = LatentFp8Pages::c128(4).unwrap();
+    let paged = dsv4::paged_attention::shape(&splits, (12, 0), 8, 4, &c128).unwrap();
+    assert_eq!(paged, shape);
+    let shape = dsv4::combine_attention::shape(&splits).unwrap();
+    assert_eq!((shape.grid, shape.block), ([65, 3, 1], [128, 1, 1]));
+
     says("selection.cuh", &format!("MAX_K = {};", dsv4::MAX_K));
     says("selection.cuh", "THREADS = 512;");
     says("selection.cuh", "EACH = 8;");
@@ -120,6 +143,18 @@ fn sizes_that_a_kernel_does_not_take_are_named() {
         dsv4::top_k::shape(1, 64, 1, 1025, &latent).unwrap_err(),
         dsv4::indexer_logits::shape(1, 64, 3, 200, &keys).unwrap_err(),
         dsv4::gather_attention::shape(1, 64, 1, &wide).unwrap_err(),
+        dsv4::sparse_attention::shape(&AttentionSplits::new(70_000, 64, 1), (9, 0)).unwrap_err(),
+        dsv4::sparse_attention::shape(&AttentionSplits::new(1, 64, 129), (9, 0)).unwrap_err(),
+        dsv4::combine_attention::shape(&AttentionSplits::new(1, 0, 1)).unwrap_err(),
+        dsv4::paged_attention::shape(
+            &AttentionSplits::new(1, 64, 1),
+            (9, 0),
+            9,
+            4,
+            &LatentFp8Pages::c128(4).unwrap(),
+        )
+        .unwrap_err(),
+        dsv4::check_page_table::shape(1 << 16, 1 << 16, 64).unwrap_err(),
         dsv4::mix::shape(70_000, 64, 64).unwrap_err(),
         dsv4::add_one::shape(0).unwrap_err(),
     ]
@@ -132,6 +167,12 @@ fn sizes_that_a_kernel_does_not_take_are_named() {
             "kernel top_k: k is 1025; it must be from 1 to 1,024",
             "kernel indexer_logits: table_stride is 3; it must be enough pages for max_entries",
             "kernel gather_attention: dim is 520; it must be at most 512",
+            "kernel sparse_attention: tokens is 70000; it must be from 1 to 65,535",
+            "kernel sparse_attention: splits is 129; it must be from 1 to 128",
+            "kernel combine_attention: heads is 0; it must be at least 1",
+            "kernel paged_attention: table_stride is 4; it must be enough pages for max_entries",
+            "kernel check_page_table: table_stride is 65536; it must be such that the table has \
+             fewer than 2^32 - 1 ids",
             "kernel mix: tokens is 70000; it must be from 1 to 65,535",
             "kernel add_one: len is 0; it must be at least 1",
         ]

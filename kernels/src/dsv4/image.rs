@@ -36,6 +36,22 @@ const SOURCES: &[(&str, &str)] = &[
         include_str!("../../cuda/attention/gather_attention.cu"),
     ),
     (
+        "sparse_attention.cu",
+        include_str!("../../cuda/attention/sparse_attention.cu"),
+    ),
+    (
+        "paged_attention.cu",
+        include_str!("../../cuda/attention/paged_attention.cu"),
+    ),
+    (
+        "combine_attention.cu",
+        include_str!("../../cuda/attention/combine_attention.cu"),
+    ),
+    (
+        "check_page_table.cu",
+        include_str!("../../cuda/attention/check_page_table.cu"),
+    ),
+    (
         "store_rows.cu",
         include_str!("../../cuda/cache/store_rows.cu"),
     ),
@@ -76,6 +92,19 @@ const HEADERS: &[(&str, &str)] = &[
     ("rope.cuh", include_str!("../../cuda/rope.cuh")),
     ("hadamard.cuh", include_str!("../../cuda/hadamard.cuh")),
     ("row.cuh", include_str!("../../cuda/cache/row.cuh")),
+    (
+        "attention.cuh",
+        include_str!("../../cuda/attention/attention.cuh"),
+    ),
+    (
+        "hopper.cuh",
+        include_str!("../../cuda/attention/hopper.cuh"),
+    ),
+    (
+        "sparse.cuh",
+        include_str!("../../cuda/attention/sparse.cuh"),
+    ),
+    ("wgmma.cuh", include_str!("../../cuda/attention/wgmma.cuh")),
     (
         "projection.cuh",
         include_str!("../../cuda/glue/projection.cuh"),

@@ -29,7 +29,10 @@ mod metadata;
 mod quantise;
 mod query;
 
-pub use attention::{MAX_LATENT_DIM, gather_attention};
+pub use attention::{
+    AttentionSplits, MAX_LATENT_DIM, PageFaults, check_page_table, combine_attention,
+    gather_attention, paged_attention, sparse_attention,
+};
 pub use cache::{
     INDEX_DIM, MAX_KEY_DIM, index_key_store, store_index_key, store_index_key_fp8, store_latent,
 };

@@ -23,6 +23,7 @@ mod attention;
 mod compressor;
 mod fp8;
 mod index_keys;
+mod latents;
 mod logits;
 mod mix;
 mod projection;
@@ -30,12 +31,15 @@ mod rows;
 mod selection;
 mod step;
 
-pub use attention::{attend, gather_attention};
+pub use attention::{
+    AttentionPart, attend, attend_part, combine_parts, gather_attention, latent_attention,
+};
 pub use compressor::{compress_c4, compress_c128, softmax_pool};
 pub use fp8::{
     absmax, e4m3_scale, from_e4m3, from_ue8m0, quantise_e4m3, quantise_ue8m0, to_e4m3, ue8m0_scale,
 };
 pub use index_keys::{index_key, index_keys};
+pub use latents::{latent, latent_at};
 pub use logits::{fp8_key, indexer_logits, indexer_logits_fp8, logit, logit_fp8};
 pub use mix::{mix, mix_element};
 pub use projection::{dot, projection};
