@@ -126,6 +126,7 @@ fn refuses_an_order_that_the_edges_do_not_bear_out() {
         // Ahead of what it follows.
         (vec![(0, 0), (3, 0), (1, 1), (2, 0)], n(3)),
         // Twice, or no node at all.
+        (vec![(0, 0), (1, 1), (1, 2), (2, 0)], n(1)),
         (vec![(0, 0), (1, 1), (1, 1), (2, 0)], n(1)),
         (vec![(0, 0), (1, 1), (2, 0), (9, 0)], n(9)),
     ] {
@@ -501,17 +502,20 @@ fn refuses_pairs_of_allocation_and_free_that_are_none() {
     let free = |at| NodeKind::MemFree(FreeNode { at });
     let one = node(&mut cap, alloc(0x40));
     let two = node(&mut cap, alloc(0x80));
+    let again = node(&mut cap, alloc(0x40));
     let nameless = [node(&mut cap, alloc(0)), node(&mut cap, free(0))];
     let kernel = cap.node(MAIN, "kernel");
-    let [freed_one, freed_two] = [0x40, 0x80].map(|at| node(&mut cap, free(at)));
+    let [freed_one, freed_two, freed_again] = [0x40, 0x80, 0x40].map(|at| node(&mut cap, free(at)));
     let trace = cap.end();
     let good = certified(&trace);
-    assert_eq!(good.freed, [(one, freed_one), (two, freed_two)]);
+    let pairs = [(one, freed_one), (two, freed_two), (again, freed_again)];
+    assert_eq!(good.freed, pairs);
     check(&trace, &good).unwrap();
     let right = (one, freed_one);
     for (freed, rule, at) in [
         (vec![(one, freed_two), (two, freed_one)], "R8", freed_two),
         (vec![right, (two, freed_one)], "R8", freed_one),
+        (vec![right, (again, freed_one)], "R8", freed_one),
         (vec![right, right, (two, freed_two)], "R8", freed_one),
         (vec![right], "R7", two),
         (vec![right, (kernel, freed_two)], "R8", freed_two),
@@ -533,5 +537,141 @@ fn refuses_pairs_of_allocation_and_free_that_are_none() {
         .push(streamweir_verify::FREED_BY_LAUNCHER.into());
     let mut silent = claim(&left).unwrap();
     silent.freed.pop();
-    assert_eq!(check(&left, &silent), Err(unheld("R8", freed_two.0)));
+    assert_eq!(check(&left, &silent), Err(unheld("R8", freed_again.0)));
+}
+
+/// Which nodes a certificate must name as not analysed, by kind: the checker has an
+/// opinion of its own, and it is the verifier's.
+#[test]
+fn refuses_a_wrong_list_of_nodes_that_are_not_analysed() {
+    use streamweir_trace::{AllocNode, Buffer, BufferKind, ByteRange, FreeNode, NodeKind};
+    let kinds = [
+        (NodeKind::kernel(), true),
+        (NodeKind::memcpy(), true),
+        (NodeKind::memset(), true),
+        (NodeKind::Empty, true),
+        (NodeKind::EventWait, true),
+        (NodeKind::EventRecord, true),
+        (NodeKind::Host, false),
+        (NodeKind::ChildGraph, false),
+        (NodeKind::Conditional, false),
+        (NodeKind::BatchMemOp, false),
+        (NodeKind::SemaphoreSignal, false),
+        (NodeKind::SemaphoreWait, false),
+        (NodeKind::Unknown(99), false),
+        (NodeKind::MemAlloc(AllocNode::default()), false),
+        (NodeKind::MemFree(FreeNode::default()), false),
+    ];
+    let listed = |trace: &Trace| {
+        let good = claim(trace).unwrap();
+        check(trace, &good).unwrap();
+        for node in (0..trace.nodes.len()).map(NodeId::at) {
+            let mut wrong = good.clone();
+            match wrong.not_analysed.iter().position(|&other| other == node) {
+                Some(at) => drop(wrong.not_analysed.remove(at)),
+                None => wrong.not_analysed.push(node),
+            }
+            let refused = CertificateError::Misstated("not_analysed");
+            assert_eq!(check(trace, &wrong), Err(refused));
+        }
+        good.not_analysed
+    };
+    for (kind, known) in kinds {
+        let mut cap = Capture::new();
+        let data = cap.persistent("data", 0x1000, 64);
+        let node = cap.node(MAIN, "node");
+        cap.node(MAIN, "end");
+        cap.trace.nodes[node.index()].kind = kind.clone();
+        let mut trace = cap.end();
+        let expected = if known { vec![] } else { vec![node] };
+        assert_eq!(listed(&trace), expected, "{kind:?}");
+        // Declared accesses say what it does, unless it is marked all the same.
+        let bytes = ByteRange::new(0, 8);
+        trace.add_access(streamweir_trace::Access::new(node, data, bytes, Read));
+        let memory = matches!(kind, NodeKind::MemAlloc(_) | NodeKind::MemFree(_));
+        assert!(memory || listed(&trace).is_empty(), "{kind:?}");
+        trace.nodes[node.index()].analysed = false;
+        assert_eq!(listed(&trace), [node], "{kind:?}");
+    }
+    // A buffer that names the nodes says where they are.
+    let mut cap = Capture::new();
+    let [alloc, free] = ["alloc", "free"].map(|name| cap.node(MAIN, name));
+    cap.trace.nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode::default());
+    cap.trace.nodes[free.index()].kind = NodeKind::MemFree(FreeNode::default());
+    let (name, free) = ("memory".to_owned(), Some(free));
+    cap.trace.add_buffer(Buffer {
+        name,
+        kind: BufferKind::Graph { alloc, free },
+        range: ByteRange::new(0x40, 0x80),
+        carried: false,
+    });
+    assert!(listed(&cap.end()).is_empty());
+}
+
+/// What a trace claims is refused where a programmatic edge is taken for a full one
+/// by a free node, an allocation, or a kernel whose blocks spin.
+#[test]
+fn refuses_to_take_the_start_of_a_node_for_its_wait() {
+    use streamweir_trace::{
+        AllocNode, BlockSync, Buffer, BufferKind, ByteRange, EdgeKind, FreeNode, KernelNode,
+        NodeKind, PdlWait,
+    };
+    let spin = NodeKind::Kernel(KernelNode {
+        sync: BlockSync::Spin,
+        ..KernelNode::default()
+    });
+    let alloc = NodeKind::MemAlloc(AllocNode { at: 64, bytes: 64 });
+    let free = NodeKind::MemFree(FreeNode { at: 64 });
+    for (kinds, edge, rule) in [
+        (
+            [NodeKind::kernel(), spin.clone(), NodeKind::Empty],
+            0,
+            "R14",
+        ),
+        ([NodeKind::ChildGraph, spin, NodeKind::Empty], 0, "R14"),
+        ([alloc.clone(), free.clone(), NodeKind::Empty], 0, "R8"),
+        ([alloc, NodeKind::kernel(), free], 1, "R8"),
+    ] {
+        let mut cap = Capture::new();
+        let nodes = ["a", "b", "c"].map(|name| cap.node(MAIN, name));
+        let uses = matches!(kinds[2], NodeKind::MemFree(_));
+        for (node, kind) in nodes.into_iter().zip(kinds) {
+            cap.trace.nodes[node.index()].kind = kind;
+            cap.trace.nodes[node.index()].pdl = PdlWait::OnAllPaths;
+        }
+        if uses {
+            let (name, alloc) = ("memory".to_owned(), nodes[0]);
+            let memory = cap.trace.add_buffer(Buffer {
+                name,
+                kind: BufferKind::Graph { alloc, free: None },
+                range: ByteRange::new(64, 128),
+                carried: false,
+            });
+            cap.all(nodes[1], Write, memory);
+        }
+        let mut trace = cap.end();
+        assert_eq!(forged(&trace, |_| {}), None);
+        trace.edges[edge].kind = EdgeKind::Programmatic;
+        let refused = forged(&trace, |_| {}).expect("it may start too early");
+        assert_eq!(refused.0, rule);
+    }
+}
+
+/// A workspace used by a node of no known stream is left to R1.
+#[test]
+fn a_workspace_on_no_known_stream() {
+    use streamweir_trace::{Buffer, BufferKind, ByteRange};
+    let mut cap = Capture::new();
+    let node = cap.node(MAIN, "gemm");
+    let workspace = cap.trace.add_buffer(Buffer {
+        name: "w".into(),
+        kind: BufferKind::Workspace { stream: SIDE },
+        range: ByteRange::new(0, 64),
+        carried: false,
+    });
+    cap.all(node, ReadWrite, workspace);
+    let mut trace = cap.end();
+    assert_eq!(forged(&trace, |_| {}), Some(("R11", Some(node))));
+    trace.nodes[node.index()].stream = None;
+    assert_eq!(forged(&trace, |_| {}), None);
 }
