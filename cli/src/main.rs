@@ -2,10 +2,12 @@
 //! this machine offers.
 
 mod audit;
+mod decode;
 mod demo;
 mod device;
 mod doctor;
 mod exit;
+mod paint;
 mod place;
 
 use std::process::ExitCode;
@@ -26,6 +28,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     Audit(audit::Options),
+    Decode(decode::Options),
     Demo(demo::Options),
     Doctor(doctor::Options),
     Place(place::Options),
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     };
     let done = match command.what {
         What::Audit(options) => audit::run(&options),
+        What::Decode(options) => decode::run(&options),
         What::Demo(options) => demo::run(&options),
         What::Doctor(options) => doctor::run(&options),
         What::Place(options) => place::run(&options),

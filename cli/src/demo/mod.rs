@@ -1,7 +1,6 @@
 //! `streamweir demo`.
 
 mod json;
-mod paint;
 mod progress;
 mod story;
 mod table;
@@ -13,7 +12,7 @@ use streamweir_integration::demo::{self, Arm, Config, DemoReport, Error};
 
 use crate::device::{Choice, Opened};
 use crate::exit::{self, Failure};
-use paint::Paint;
+use crate::paint::Paint;
 use progress::Progress;
 
 /// Capture decode layers of DeepSeek-V4 three ways, replay them and compare

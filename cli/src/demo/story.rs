@@ -4,8 +4,8 @@ use std::fmt;
 
 use streamweir_integration::demo::{Arm, ArmReport, Config, DemoReport};
 
-use super::paint::Paint;
 use super::table::Table;
+use crate::paint::Paint;
 
 pub(super) struct Story<'a> {
     pub(super) report: &'a DemoReport,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use streamweir_integration::demo::{Arm, ArmReport};
 
-use super::paint::Paint;
+use crate::paint::Paint;
 
 pub(super) struct Table<'a> {
     pub(super) arms: &'a [ArmReport],

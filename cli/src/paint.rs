@@ -6,30 +6,30 @@ use std::io::{self, IsTerminal};
 
 /// Whether to use colour.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Paint(bool);
+pub(crate) struct Paint(bool);
 
 /// A text in a colour.
-pub(super) struct Painted<T> {
+pub(crate) struct Painted<T> {
     text: T,
     code: Option<&'static str>,
 }
 
 impl Paint {
-    pub(super) fn for_stdout() -> Self {
+    pub(crate) fn for_stdout() -> Self {
         let wanted = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && io::stdout().is_terminal())
     }
 
-    pub(super) fn bold<T: fmt::Display>(self, text: T) -> Painted<T> {
+    pub(crate) fn bold<T: fmt::Display>(self, text: T) -> Painted<T> {
         self.with("1", text)
     }
 
-    pub(super) fn faint<T: fmt::Display>(self, text: T) -> Painted<T> {
+    pub(crate) fn faint<T: fmt::Display>(self, text: T) -> Painted<T> {
         self.with("2", text)
     }
 
     /// Red where it is bad, green where it is good.
-    pub(super) fn judged<T: fmt::Display>(self, good: bool, text: T) -> Painted<T> {
+    pub(crate) fn judged<T: fmt::Display>(self, good: bool, text: T) -> Painted<T> {
         self.with(if good { "32" } else { "1;31" }, text)
     }
 

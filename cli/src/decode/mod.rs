@@ -1,0 +1,226 @@
+//! `streamweir decode`.
+
+mod json;
+mod progress;
+mod table;
+
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use streamweir_integration::dsv4::{
+    self, Arm, BUCKETS, Capacity, Config, Exec, IndexKeys, Load, Matrix, Overlap, PAGE_TOKENS,
+    Pools, Setup,
+};
+
+use crate::device::{Choice, Opened};
+use crate::exit::{self, Failure};
+use crate::paint::Paint;
+use progress::Bar;
+
+/// Decode many sessions with the layers of DeepSeek-V4, in several arms, and
+/// compare every session bit by bit with a run on one stream without graphs
+///
+/// Exits with 0 when every arm with tagged pools is clean: no session differs and
+/// no graph has a hazard.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// `auto` (the first CUDA device, else the simulated one), `sim` or `cuda:N`
+    #[arg(long, default_value = "auto", value_name = "DEVICE")]
+    device: Choice,
+
+    /// The model: tiny, flash or pro [default: tiny on sim, flash on cuda]
+    #[arg(long, value_name = "MODEL", value_parser = Config::from_str)]
+    config: Option<Config>,
+
+    /// Layers [default: the model's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    layers: Option<u32>,
+
+    /// Sessions [default: 6 for tiny, 40 else]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: Option<u32>,
+
+    /// Rounds of prompt growth in a session
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Tokens decoded in a round [default: 3 for tiny, 16 else]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+
+    /// The longest context that a session may come to [default: the model's]
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(256..))]
+    context: Option<u32>,
+
+    /// What overlaps the main stream
+    #[arg(long, value_enum, default_value_t = Overlaps::All)]
+    overlap: Overlaps,
+
+    /// Where scratch comes from [default: both, shared with overlap only]
+    #[arg(long, value_enum)]
+    pools: Option<PoolChoice>,
+
+    /// How index keys are stored
+    #[arg(long, value_enum, default_value_t = Keys::Bf16)]
+    index_k: Keys,
+
+    /// Graphs, or launch by launch
+    #[arg(long, value_enum, default_value_t = ExecChoice::Graph)]
+    exec: ExecChoice,
+
+    /// Decides weights, prompts and, on sim, the interleaving of each step
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Overlaps {
+    /// One stream
+    Off,
+    /// The indexer on a side stream
+    Indexer,
+    /// All side streams
+    Full,
+    /// Each in turn
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PoolChoice {
+    /// A pool for each stream
+    Tagged,
+    /// One pool for all streams, free at host drop: the negative control
+    Shared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Keys {
+    /// 256 bytes per token
+    Bf16,
+    /// 132 bytes per token
+    Fp8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExecChoice {
+    /// A graph for each bucket
+    Graph,
+    /// Launch by launch
+    Eager,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let Opened { device, .. } = options.device.open(options.seed)?;
+    let on_sim = device.info().backend == "sim";
+    let (setup, load) = options.plan(on_sim);
+    let bar = Bar::new();
+    let matrix = Matrix::run(&device, setup, load, &options.arms(), |step| bar.show(step))
+        .map_err(refused)?;
+    bar.clear();
+    if options.json {
+        exit::print(json::of(&matrix)?)?;
+    } else {
+        exit::print(table::Table {
+            matrix: &matrix,
+            paint: Paint::for_stdout(),
+        })?;
+    }
+    if matrix.tagged_is_clean() {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        Err(Failure::not_clean(
+            "an arm with tagged pools is not clean: its sessions should equal the reference bit by bit",
+        ))
+    }
+}
+
+/// A refused capture is an answer, not a failure to get one.
+fn refused(error: dsv4::Error) -> Failure {
+    match error.report() {
+        Some(_) => Failure::not_clean(error),
+        None => Failure::from(error),
+    }
+}
+
+impl Options {
+    fn plan(&self, on_sim: bool) -> (Setup, Load) {
+        let mut config = self.config.unwrap_or(match on_sim {
+            true => Config::TINY,
+            false => Config::FLASH,
+        });
+        config.layers = self.layers.unwrap_or(config.layers);
+        config.max_context = self.context.unwrap_or(config.max_context);
+        let tiny = config.name == Config::TINY.name;
+        let (sessions, steps) = if tiny { (6, 3) } else { (40, 16) };
+        let load = {
+            let steps = self.steps.unwrap_or(steps);
+            // The rounds of the longest session end at the longest context.
+            let most = (config.max_context / self.rounds)
+                .saturating_sub(steps)
+                .max(1);
+            Load {
+                sessions: self.sessions.unwrap_or(sessions),
+                rounds: self.rounds,
+                steps,
+                prompt: ((most / 8).max(1), most),
+                seed: self.seed,
+            }
+        };
+        let buckets: Vec<u32> = match tiny {
+            true => vec![1, 2, 4],
+            false => BUCKETS.to_vec(),
+        };
+        let capacity = Capacity {
+            sequences: load.sessions,
+            pages: 1 + load.sessions * config.max_context.div_ceil(PAGE_TOKENS),
+            rows: buckets.last().copied().unwrap_or(1),
+        };
+        let setup = Setup {
+            config,
+            index_keys: match self.index_k {
+                Keys::Bf16 => IndexKeys::Bf16,
+                Keys::Fp8 => IndexKeys::Fp8,
+            },
+            buckets,
+            capacity,
+            seed: self.seed,
+        };
+        (setup, load)
+    }
+
+    fn arms(&self) -> Vec<Arm> {
+        let exec = match self.exec {
+            ExecChoice::Graph => Exec::Graph,
+            ExecChoice::Eager => Exec::Eager,
+        };
+        let overlaps = match self.overlap {
+            Overlaps::Off => vec![Overlap::Off],
+            Overlaps::Indexer => vec![Overlap::IndexerOnly],
+            Overlaps::Full => vec![Overlap::Full],
+            Overlaps::All => Overlap::ALL.to_vec(),
+        };
+        let pools = match self.pools {
+            None => vec![Pools::Tagged, Pools::Shared],
+            Some(PoolChoice::Tagged) => vec![Pools::Tagged],
+            Some(PoolChoice::Shared) => vec![Pools::Shared],
+        };
+        pools
+            .into_iter()
+            .flat_map(|pools| overlaps.iter().map(move |&overlap| (pools, overlap)))
+            // Of one stream the shared pool is the tagged one: nothing to show.
+            .filter(|&(pools, overlap)| {
+                self.pools.is_some() || pools == Pools::Tagged || overlap != Overlap::Off
+            })
+            .map(|(pools, overlap)| Arm {
+                overlap,
+                pools,
+                exec,
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,137 @@
+//! The caches of a layer: paged pools, and the state rings of its compressors.
+//!
+//! All of it is persistent: it outlives every graph, and each graph that touches
+//! it holds it alive. Every layer has caches of its own.
+
+use half::bf16;
+use streamweir_kernels::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, LayoutError};
+use streamweir_sched::{Device, Persistent};
+
+use super::config::{Config, HEAD_DIM, INDEX_DIM, IndexKeys, LayerKind};
+use super::error::Error;
+use super::pages::Sequence;
+
+/// Rows of a C4 ring, and values of a row for the latents and for the indexer.
+const C4_ROWS: u32 = 8;
+const C4_VALUES: u32 = 4 * HEAD_DIM;
+const INDEX_VALUES: u32 = 4 * INDEX_DIM;
+/// Rows and values of a row of a C128 ring.
+const C128_ROWS: u32 = 128;
+const C128_VALUES: u32 = 2 * HEAD_DIM;
+
+/// The geometries of all pools, the same for every layer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Geometry {
+    pub(super) window: LatentFp8Pages,
+    pub(super) c4: LatentFp8Pages,
+    pub(super) c128: LatentFp8Pages,
+    pub(super) keys: KeyPages,
+    /// State rings, that of nobody included.
+    pub(super) slots: u32,
+    /// Pages of the pools of entries.
+    pub(super) pages: u32,
+}
+
+/// The geometry of the index keys in either format.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KeyPages {
+    Bf16(IndexKeyPages),
+    Fp8(IndexKeyFp8Pages),
+}
+
+impl Geometry {
+    pub(super) fn new(keys: IndexKeys, sequences: u32, pages: u32) -> Result<Self, LayoutError> {
+        Ok(Self {
+            window: LatentFp8Pages::window(Sequence::window_pages(sequences))?,
+            c4: LatentFp8Pages::c4(pages)?,
+            c128: LatentFp8Pages::c128(pages)?,
+            keys: match keys {
+                IndexKeys::Bf16 => KeyPages::Bf16(IndexKeyPages::bf16(INDEX_DIM, pages)?),
+                IndexKeys::Fp8 => KeyPages::Fp8(IndexKeyFp8Pages::new(INDEX_DIM, pages)?),
+            },
+            slots: sequences + 1,
+            pages,
+        })
+    }
+}
+
+/// The caches of one layer.
+pub(super) struct LayerCache {
+    /// Latents of the sliding window.
+    pub(super) window: Persistent<u8>,
+    pub(super) entries: Entries,
+}
+
+/// What a layer keeps of the tokens before its window.
+pub(super) enum Entries {
+    /// Nothing.
+    None,
+    /// Entries of four tokens, and the keys that the indexer finds them by.
+    C4 {
+        latents: Persistent<u8>,
+        rings: Persistent<f32>,
+        keys: IndexKeyPool,
+        key_rings: Persistent<f32>,
+    },
+    /// Entries of 128 tokens.
+    C128 {
+        latents: Persistent<u8>,
+        rings: Persistent<f32>,
+    },
+}
+
+/// Index keys in either format.
+pub(super) enum IndexKeyPool {
+    Bf16(Persistent<bf16>, IndexKeyPages),
+    Fp8(Persistent<u8>, IndexKeyFp8Pages),
+}
+
+impl LayerCache {
+    pub(super) fn new(
+        device: &Device,
+        config: &Config,
+        geometry: &Geometry,
+        layer: u32,
+    ) -> Result<Self, Error> {
+        let name = |what: &str| format!("layer {layer}: {what}");
+        let latents = |what: &str, pages: &LatentFp8Pages| {
+            device.persistent::<u8>(&name(what), pages.layout().pool_bytes() as usize)
+        };
+        let rings = |what: &str, rows: u32, values: u32| {
+            let len = geometry.slots as usize * (rows * values) as usize;
+            device.persistent::<f32>(&name(what), len)
+        };
+        let entries = match config.kind(layer) {
+            LayerKind::Window => Entries::None,
+            LayerKind::C4 => Entries::C4 {
+                latents: latents("c4 latents", &geometry.c4)?,
+                rings: rings("c4 rings", C4_ROWS, C4_VALUES)?,
+                keys: IndexKeyPool::new(device, &name("index keys"), geometry.keys)?,
+                key_rings: rings("index key rings", C4_ROWS, INDEX_VALUES)?,
+            },
+            LayerKind::C128 => Entries::C128 {
+                latents: latents("c128 latents", &geometry.c128)?,
+                rings: rings("c128 rings", C128_ROWS, C128_VALUES)?,
+            },
+        };
+        Ok(Self {
+            window: latents("window", &geometry.window)?,
+            entries,
+        })
+    }
+}
+
+impl IndexKeyPool {
+    fn new(device: &Device, name: &str, pages: KeyPages) -> Result<Self, Error> {
+        Ok(match pages {
+            KeyPages::Bf16(pages) => {
+                let values = pages.layout().pool_bytes() as usize / size_of::<bf16>();
+                Self::Bf16(device.persistent(name, values)?, pages)
+            }
+            KeyPages::Fp8(pages) => {
+                let bytes = pages.layout().pool_bytes() as usize;
+                Self::Fp8(device.persistent(name, bytes)?, pages)
+            }
+        })
+    }
+}

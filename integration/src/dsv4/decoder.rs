@@ -1,0 +1,321 @@
+//! Steps of a batch: the bucket that holds it, its graph, its results.
+
+use std::collections::BTreeMap;
+
+use half::bf16;
+use streamweir_sched::{ArenaConfig, CaptureOptions, Device, DeviceStream, Graph, Policy, Verify};
+use streamweir_verify::Report;
+
+use super::config::{Config, IndexKeys, Overlap};
+use super::error::Error;
+use super::inputs::Row;
+use super::kernels::Products;
+use super::model::{Capacity, Model};
+use super::pages::Pages;
+
+/// The batch sizes that are captured where nobody says otherwise.
+pub const BUCKETS: [u32; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
+
+/// Where the scratch of a step comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pools {
+    /// A pool for each stream; a capture with a hazard is refused.
+    Tagged,
+    /// One pool for all streams, memory free when the host drops it, as engines
+    /// capture today; hazards are reported. The negative control.
+    Shared,
+}
+
+impl Pools {
+    /// The word on the command line and in reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Tagged => "tagged",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+/// How steps are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Exec {
+    /// As graphs, one for each bucket.
+    Graph,
+    /// Launch by launch.
+    Eager,
+}
+
+impl Exec {
+    /// The word on the command line and in reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Graph => "graph",
+            Self::Eager => "eager",
+        }
+    }
+}
+
+/// One way to run the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arm {
+    /// What overlaps.
+    pub overlap: Overlap,
+    /// Where scratch comes from.
+    pub pools: Pools,
+    /// Graphs or not.
+    pub exec: Exec,
+}
+
+impl Arm {
+    /// What others are compared with: one stream, launch by launch.
+    pub const REFERENCE: Self = Self {
+        overlap: Overlap::Off,
+        pools: Pools::Tagged,
+        exec: Exec::Eager,
+    };
+}
+
+/// What is made once and serves every arm.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The model.
+    pub config: Config,
+    /// How index keys are stored.
+    pub index_keys: IndexKeys,
+    /// Batch sizes to capture, in ascending order.
+    pub buckets: Vec<u32>,
+    /// Sizes of the caches.
+    pub capacity: Capacity,
+    /// Decides weights and prompts.
+    pub seed: u64,
+}
+
+/// The model on a device.
+pub struct Engine {
+    device: Device,
+    setup: Setup,
+    model: Model,
+    products: BTreeMap<u32, Products>,
+}
+
+/// What came out of a step, by row of the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// The token that each row goes on with.
+    pub tokens: Vec<i32>,
+    /// The bits of each row's last hidden state.
+    pub hidden: Vec<Vec<u16>>,
+}
+
+impl Engine {
+    /// Loads kernels, makes weights and caches, fixes the algorithms of all
+    /// products.
+    ///
+    /// # Errors
+    /// When the device has no kernels or not enough memory.
+    pub fn new(device: &Device, setup: Setup) -> Result<Self, Error> {
+        let model = Model::new(
+            device,
+            setup.config,
+            setup.index_keys,
+            setup.capacity,
+            setup.seed,
+        )?;
+        let products = setup
+            .buckets
+            .iter()
+            .map(|&bucket| {
+                Ok((
+                    bucket,
+                    Products::new(&model.library, &setup.config, bucket)?,
+                ))
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self {
+            device: device.clone(),
+            setup,
+            model,
+            products,
+        })
+    }
+
+    /// What it was made with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The smallest bucket that holds a batch.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn bucket(&self, batch: usize) -> Result<u32, Error> {
+        self.products
+            .keys()
+            .copied()
+            .find(|&bucket| bucket as usize >= batch)
+            .ok_or_else(|| Error::Batch {
+                batch,
+                largest: self.products.keys().last().copied().unwrap_or(0),
+            })
+    }
+
+    /// The caches as they were at first, and all pages free.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn reset(&self) -> Result<Pages, Error> {
+        self.model.reset(&self.device, self.setup.seed)?;
+        self.model.faults.upload(&[0])?;
+        let Capacity {
+            sequences, pages, ..
+        } = self.setup.capacity;
+        Ok(Pages::new(pages, sequences, self.setup.config.max_context))
+    }
+
+    /// Ids and positions that the kernels found outside their pools and tables
+    /// since the last reset.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn faults(&self) -> Result<u32, Error> {
+        Ok(self.model.faults.download()?[0])
+    }
+
+    /// Captures every bucket for an arm, the largest first: all share one arena,
+    /// which then is as large as the largest needs. An eager arm has nothing to
+    /// capture.
+    ///
+    /// # Errors
+    /// When a capture is refused or fails.
+    pub fn prepare(&mut self, arm: Arm) -> Result<Decoder<'_>, Error> {
+        let group = self.device.replay_group("decode", ArenaConfig::default());
+        let mut graphs = BTreeMap::new();
+        if arm.exec == Exec::Graph {
+            for (&bucket, products) in self.products.iter().rev() {
+                let options = options(arm, format!("decode {bucket}")).group(&group);
+                let (graph, ()) = self.device.capture(options, |capture| {
+                    self.model.record(capture, products, bucket, arm.overlap)
+                })?;
+                graphs.insert(bucket, graph);
+            }
+        }
+        Ok(Decoder {
+            arm,
+            stream: self.device.stream("decode")?,
+            graphs,
+            engine: self,
+        })
+    }
+}
+
+fn options(arm: Arm, name: String) -> CaptureOptions {
+    let options = CaptureOptions::new(name);
+    match arm.pools {
+        Pools::Tagged => options.policy(Policy::ISOLATED).verify(Verify::Refuse),
+        Pools::Shared => {
+            // SAFETY: nothing but a comparison relies on the results, and the
+            // kernels stay in bounds whatever they read: an id or a slot that a
+            // pool does not have is masked or replaced.
+            let policy = unsafe { Policy::host_order() };
+            options.policy(policy).verify(Verify::Report)
+        }
+    }
+}
+
+/// An engine that is ready to run the steps of one arm.
+pub struct Decoder<'a> {
+    arm: Arm,
+    stream: DeviceStream,
+    graphs: BTreeMap<u32, Graph>,
+    engine: &'a mut Engine,
+}
+
+impl Decoder<'_> {
+    /// The arm.
+    pub fn arm(&self) -> Arm {
+        self.arm
+    }
+
+    /// The graphs, by bucket; none in an eager arm.
+    pub fn graphs(&self) -> &BTreeMap<u32, Graph> {
+        &self.graphs
+    }
+
+    /// What the verifier says of each graph.
+    pub fn reports(&self) -> impl Iterator<Item = (u32, &Report)> {
+        self.graphs
+            .iter()
+            .map(|(&bucket, graph)| (bucket, graph.report()))
+    }
+
+    /// Bytes that the pools take of the arena that all graphs share: what the
+    /// largest of them takes.
+    pub fn reserved(&self) -> u64 {
+        self.graphs
+            .values()
+            .map(|graph| graph.pools().reserved)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The most bytes that are held at one moment of a recording.
+    pub fn peak(&self) -> u64 {
+        self.graphs
+            .values()
+            .map(|graph| graph.pools().peak)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        self.engine
+    }
+
+    /// Enqueues a step of a batch; [`chosen`](Self::chosen) waits for it.
+    ///
+    /// # Errors
+    /// When no bucket holds the batch, a row is wrong ([`Error::Row`]), or the
+    /// device fails. Other sequences are not touched.
+    pub fn step(&mut self, batch: &[Row<'_>]) -> Result<(), Error> {
+        let bucket = self.engine.bucket(batch.len())?;
+        let Engine {
+            device,
+            model,
+            products,
+            ..
+        } = &mut *self.engine;
+        model.inputs.stage(device, batch)?;
+        match self.graphs.get(&bucket) {
+            Some(graph) => graph.replay(&self.stream)?,
+            None => {
+                let arm = self.arm;
+                let options = options(arm, format!("decode {bucket}, eager"));
+                device.eager(options, |run| {
+                    model.record(run, &products[&bucket], bucket, arm.overlap)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the last step and returns what it chose for its `rows` rows.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn chosen(&self, rows: usize) -> Result<Chosen, Error> {
+        let model = &self.engine.model;
+        let mut tokens = model.chosen.download()?;
+        tokens.truncate(rows);
+        let width = model.config.hidden as usize;
+        let hidden = model.hidden.download()?;
+        Ok(Chosen {
+            tokens,
+            hidden: hidden
+                .chunks_exact(width)
+                .take(rows)
+                .map(|row| row.iter().copied().map(bf16::to_bits).collect())
+                .collect(),
+        })
+    }
+}

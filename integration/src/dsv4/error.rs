@@ -1,0 +1,73 @@
+//! What can go wrong, by name.
+
+use streamweir_kernels::DimensionError;
+use streamweir_kernels::dsv4::ImageError;
+use streamweir_kernels::layout::LayoutError;
+use streamweir_verify::Report;
+use thiserror::Error;
+
+use super::config::UnknownConfig;
+use super::pages::PageError;
+
+/// A decode step, or its preparation, that failed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device, a capture or a replay failed.
+    #[error(transparent)]
+    Device(#[from] streamweir_sched::Error),
+    /// There are no kernels for the device.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// A kernel does not take the sizes.
+    #[error(transparent)]
+    Dimension(#[from] DimensionError),
+    /// A cache pool cannot have the sizes.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The products of the layers cannot be made.
+    #[error(transparent)]
+    Gemm(#[from] streamweir_kernels::gemm::GemmError),
+    /// A sequence cannot begin or grow.
+    #[error(transparent)]
+    Page(#[from] PageError),
+    /// There is no such model.
+    #[error(transparent)]
+    Config(#[from] UnknownConfig),
+    /// A batch that no bucket holds, where eager runs are not allowed.
+    #[error(
+        "a batch of {batch} is above the largest bucket, {largest}; split it, add a bucket, or allow \
+         eager runs"
+    )]
+    Batch {
+        /// Sequences of the batch.
+        batch: usize,
+        /// The largest bucket.
+        largest: u32,
+    },
+    /// Page-locked memory that an earlier step still holds, though the device
+    /// is idle.
+    #[error("\"{slot}\" is still held by an earlier step; a graph must not upload from it")]
+    Staging {
+        /// The memory.
+        slot: String,
+    },
+    /// A sequence that stands in a batch twice, or has no tokens.
+    #[error("row {row} of the batch {what}")]
+    Row {
+        /// The row.
+        row: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl Error {
+    /// The verifier's report, when a capture was refused.
+    pub fn report(&self) -> Option<&Report> {
+        match self {
+            Self::Device(error) => error.report(),
+            _ => None,
+        }
+    }
+}

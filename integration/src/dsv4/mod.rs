@@ -1,0 +1,45 @@
+//! The decode path of DeepSeek-V4 attention, with the indexer beside the main
+//! stream.
+//!
+//! A stack of layers with the model's sizes and random weights decodes many
+//! sessions at once: continuous batching over buckets, one graph for each bucket,
+//! all in one arena. What overlaps is decided when a step is recorded
+//! ([`Overlap`]), where scratch comes from likewise ([`Pools`]), and whatever is
+//! chosen, every session must come to the same bits as on one stream without
+//! graphs.
+//!
+//! | file | what it is about |
+//! | --- | --- |
+//! | `config` | sizes, kinds of layers |
+//! | `pages` | which sequence has which pages |
+//! | `cache`, `weights`, `random`, `content` | what is persistent |
+//! | `inputs` | what the host tells a step |
+//! | `kernels`, `metadata`, `layer/`, `model` | a step, as it is recorded |
+//! | `decoder` | buckets, graphs, results of a step |
+//! | `sessions` | a load of sessions |
+//! | `matrix` | the same load in several arms |
+
+mod cache;
+mod config;
+mod content;
+mod decoder;
+mod error;
+mod inputs;
+mod kernels;
+mod layer;
+mod matrix;
+mod metadata;
+mod model;
+mod pages;
+mod random;
+mod sessions;
+mod weights;
+
+pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
+pub use decoder::{Arm, BUCKETS, Chosen, Decoder, Engine, Exec, Pools, Setup};
+pub use error::Error;
+pub use inputs::Row;
+pub use matrix::{ArmReport, Matrix, Progress};
+pub use model::Capacity;
+pub use pages::{PageError, Pages, Sequence};
+pub use sessions::{Load, Transcript};

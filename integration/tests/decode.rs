@@ -1,0 +1,180 @@
+//! Decode on the simulated device: every arm against the reference, and what is
+//! refused.
+
+use streamweir_integration::dsv4::{
+    Arm, Capacity, Config, Engine, Error, Exec, IndexKeys, Load, Matrix, Overlap, PageError, Pools,
+    Row, Setup,
+};
+use streamweir_sched::Device;
+use streamweir_verify::Rule;
+
+const LOAD: Load = Load {
+    sessions: 4,
+    rounds: 2,
+    steps: 3,
+    // Lengths that complete groups of four and of 128 tokens.
+    prompt: (40, 250),
+    seed: 3,
+};
+
+fn setup(index_keys: IndexKeys) -> Setup {
+    Setup {
+        config: Config::TINY,
+        index_keys,
+        buckets: vec![1, 2, 3],
+        capacity: Capacity {
+            sequences: LOAD.sessions,
+            pages: 1 + LOAD.sessions * Config::TINY.table_stride(),
+            rows: 3,
+        },
+        seed: 11,
+    }
+}
+
+fn arm(overlap: Overlap, pools: Pools, exec: Exec) -> Arm {
+    Arm {
+        overlap,
+        pools,
+        exec,
+    }
+}
+
+#[test]
+fn tagged_pools_give_the_reference_in_every_arm() {
+    for keys in [IndexKeys::Bf16, IndexKeys::Fp8] {
+        let arms: Vec<Arm> = Overlap::ALL
+            .into_iter()
+            .map(|overlap| arm(overlap, Pools::Tagged, Exec::Graph))
+            .chain([arm(Overlap::Full, Pools::Tagged, Exec::Eager)])
+            .collect();
+        let matrix = Matrix::run(&Device::sim(1), setup(keys), LOAD, &arms, |_| {}).unwrap();
+        for report in &matrix.arms {
+            assert!(report.is_clean(), "{keys}: {report:?}");
+            assert_eq!(report.sessions, 4);
+        }
+        assert!(matrix.tagged_is_clean());
+    }
+}
+
+#[test]
+fn the_shared_pool_goes_wrong_and_the_verifier_said_so() {
+    let arms = [
+        arm(Overlap::Full, Pools::Shared, Exec::Graph),
+        arm(Overlap::Off, Pools::Shared, Exec::Graph),
+    ];
+    let matrix = Matrix::run(&Device::sim(1), setup(IndexKeys::Bf16), LOAD, &arms, |_| {}).unwrap();
+    let [full, off] = &matrix.arms[..] else {
+        panic!("two arms");
+    };
+    assert!(full.wrong_sessions > 0 && full.hazards > 0, "{full:?}");
+    let report = full.report.as_ref().unwrap();
+    assert!(
+        report.hazards.iter().any(|h| h.rule == Rule::SharedBytes),
+        "{report}"
+    );
+    assert!(off.is_clean(), "one stream cannot alias: {off:?}");
+    assert!(matrix.tagged_is_clean(), "there is no tagged arm");
+}
+
+#[test]
+fn a_batch_beyond_the_buckets_is_refused_and_the_others_go_on() {
+    let device = Device::sim(1);
+    let mut engine = Engine::new(&device, setup(IndexKeys::Bf16)).unwrap();
+    let mut pages = engine.reset().unwrap();
+    let mut sequences: Vec<_> = (0..4).map(|_| pages.begin().unwrap()).collect();
+    assert!(matches!(pages.begin(), Err(PageError::NoSlot { slots: 4 })));
+    for sequence in &mut sequences[..3] {
+        pages.grow(sequence, 17).unwrap();
+    }
+    let mut decoder = engine
+        .prepare(arm(Overlap::Full, Pools::Tagged, Exec::Graph))
+        .unwrap();
+    let row = |at: usize| Row {
+        sequence: &sequences[at],
+        token: at as i32,
+    };
+    decoder.step(&[row(0), row(1)]).unwrap();
+    let before = decoder.chosen(2).unwrap();
+
+    let error = decoder.step(&[row(0), row(1), row(2), row(3)]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Batch {
+                batch: 4,
+                largest: 3
+            }
+        ),
+        "{error}"
+    );
+    let error = decoder.step(&[row(0), row(3)]).unwrap_err();
+    assert!(matches!(error, Error::Row { row: 1, .. }), "{error}");
+    let error = decoder.step(&[row(2), row(0), row(2)]).unwrap_err();
+    assert!(matches!(error, Error::Row { row: 2, .. }), "{error}");
+    assert!(error.to_string().contains("another row"), "{error}");
+
+    // The same step again: the caches hold what it stored, so it is the same.
+    decoder.step(&[row(0), row(1)]).unwrap();
+    assert_eq!(decoder.chosen(2).unwrap(), before);
+}
+
+#[test]
+fn caches_that_are_too_small_are_named() {
+    let device = Device::sim(1);
+    let mut small = setup(IndexKeys::Bf16);
+    small.capacity.pages = 3;
+    let arms = [arm(Overlap::Off, Pools::Tagged, Exec::Graph)];
+    let error = Matrix::run(&device, small, LOAD, &arms, |_| {}).unwrap_err();
+    assert!(
+        matches!(error, Error::Page(PageError::NoPages { .. })),
+        "{error}"
+    );
+    let long = Load {
+        prompt: (400, 500),
+        ..LOAD
+    };
+    let error = Matrix::run(&device, setup(IndexKeys::Bf16), long, &arms, |_| {}).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Page(PageError::TooLong {
+                max_context: 512,
+                ..
+            })
+        ),
+        "{error}"
+    );
+}
+
+/// All buckets share one arena, whose size is that of the largest.
+#[test]
+fn buckets_share_their_memory() {
+    let device = Device::sim(1);
+    let mut engine = Engine::new(&device, setup(IndexKeys::Bf16)).unwrap();
+    let decoder = engine
+        .prepare(arm(Overlap::Full, Pools::Tagged, Exec::Graph))
+        .unwrap();
+    let each: Vec<u64> = decoder
+        .graphs()
+        .values()
+        .map(|graph| graph.pools().reserved)
+        .collect();
+    assert_eq!(each.len(), 3);
+    assert_eq!(decoder.reserved(), *each.iter().max().unwrap());
+    let ranges: Vec<_> = decoder
+        .graphs()
+        .values()
+        .map(|graph| {
+            let scratch = graph.trace().buffers.iter().filter(|buffer| {
+                matches!(buffer.kind, streamweir_trace::BufferKind::Scratch { .. })
+            });
+            let range = scratch.map(|buffer| buffer.range);
+            (
+                range.clone().map(|r| r.start).min().unwrap(),
+                range.map(|r| r.end).max().unwrap(),
+            )
+        })
+        .collect();
+    let overlap = |a: &(u64, u64), b: &(u64, u64)| a.0 < b.1 && b.0 < a.1;
+    assert!(overlap(&ranges[0], &ranges[1]) && overlap(&ranges[1], &ranges[2]));
+}
