@@ -229,7 +229,8 @@ fn check_bytes(trace: &Trace, proof: &Certificate, order: &Order, free_of: &Free
     let declared = trace.accesses.iter().map(|access| (*access, true));
     let mut all: Vec<_> = declared.chain(words).collect();
     all.retain(|(access, _)| !access.bytes.is_empty());
-    all.sort_by_key(|(a, declared)| (order.place[a.node.index()].0, !declared, a.phase));
+    // What a node declares stands before its words, which are all after its wait.
+    all.sort_by_key(|(access, _)| (order.place[access.node.index()].0, access.phase));
     let places = (1..).zip(&proof.turns);
     let turn_of: HashMap<_, _> = places.map(|(turn, id)| (*id, turn)).collect();
     let mut map = Bytes::new();

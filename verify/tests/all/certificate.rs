@@ -675,3 +675,263 @@ fn a_workspace_on_no_known_stream() {
     trace.nodes[node.index()].stream = None;
     assert_eq!(forged(&trace, |_| {}), None);
 }
+
+/// Two workspaces of `main` in the same bytes: buffers of which a read needs no
+/// write before it and nothing is carried, so that R1 and R2 stand alone.
+fn two_buffers() -> (Capture, [streamweir_trace::BufferId; 2]) {
+    use streamweir_trace::{Buffer, BufferKind, ByteRange};
+    let mut cap = Capture::new();
+    let buffers = ["p", "q"].map(|name| {
+        cap.trace.add_buffer(Buffer {
+            name: name.into(),
+            kind: BufferKind::Workspace { stream: MAIN },
+            range: ByteRange::new(0x1000, 0x1002),
+            carried: false,
+        })
+    });
+    (cap, buffers)
+}
+
+/// Which of two buffers comes first is settled by reads and writes alike, and not
+/// by two reads.
+#[test]
+fn turns_count_where_one_of_two_writes() {
+    let (mut cap, [p, q]) = two_buffers();
+    // Byte 0 goes from `p` to `q`, byte 1 from `q` to `p`, from reader to writer.
+    for (buffer, mode, byte) in [(p, Read, 0), (q, Write, 0), (q, Read, 1), (p, Write, 1)] {
+        let node = cap.node(MAIN, "k");
+        cap.part(node, mode, buffer, byte, byte + 1);
+    }
+    let trace = cap.end();
+    for (turns, node) in [([p, q], 3), ([q, p], 1)] {
+        let turns = turns.to_vec();
+        let claim = Certificate {
+            turns,
+            ..claim(&trace).unwrap()
+        };
+        assert_eq!(check(&trace, &claim), Err(unheld("R2", node)));
+    }
+
+    let (mut cap, [p, q]) = two_buffers();
+    for (buffer, mode) in [(q, Read), (p, Read), (q, Read), (p, Read), (p, Write)] {
+        let node = cap.node(MAIN, "k");
+        cap.all(node, mode, buffer);
+    }
+    let trace = cap.end();
+    let good = certified(&trace);
+    assert_eq!(good.turns, [q, p]);
+    check(&trace, &good).unwrap();
+    let turns = vec![p, q];
+    let forged = Certificate { turns, ..good };
+    assert_eq!(check(&trace, &forged), Err(unheld("R2", 4)));
+}
+
+/// main: R a, then nothing that a join sees; side: R a, W a. The second read does
+/// not stand for the first one, which it does not follow.
+#[test]
+fn refuses_to_forget_a_read_beside_another() {
+    let mut cap = Capture::new();
+    let a = cap.persistent("a", 0x1000, 8);
+    let reads = [cap.node(MAIN, "read"), cap.node(SIDE, "read")];
+    let write = cap.node(SIDE, "write");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    for read in reads {
+        cap.all(read, Read, a);
+    }
+    let trace = cap.end();
+    assert_eq!(forged(&trace, |_| {}), None);
+    let overwritten = |t: &mut Trace| {
+        let mut access = t.accesses[0];
+        (access.node, access.mode) = (write, Write);
+        t.add_access(access);
+    };
+    assert_eq!(forged(&trace, overwritten), Some(("R1", Some(write))));
+}
+
+/// Between two buffers atomic updates conflict like writes, and one node is no
+/// excuse. In one buffer an update does not stand for a read that another update
+/// must still follow.
+#[test]
+fn refuses_what_atomic_updates_and_single_nodes_hide() {
+    let (mut cap, [p, q]) = two_buffers();
+    let nodes = [cap.node(MAIN, "a"), cap.node(MAIN, "b")];
+    cap.all(nodes[0], Atomic, p);
+    cap.all(nodes[1], Atomic, q);
+    let mut trace = cap.end();
+    assert_eq!(forged(&trace, |_| {}), None);
+    trace.edges.clear();
+    trace.streams[0].end.frontier.clear();
+    assert_eq!(forged(&trace, |_| {}), Some(("R2", Some(nodes[1]))));
+
+    let (mut cap, [p, q]) = two_buffers();
+    let node = cap.node(MAIN, "both");
+    cap.all(node, Read, p);
+    cap.all(node, Write, q);
+    assert_eq!(forged(&cap.end(), |_| {}), Some(("R2", Some(node))));
+
+    // main: R a, update a ; side: update a after the first update's start alone.
+    let mut cap = Capture::new();
+    let a = cap.persistent("a", 0x1000, 8);
+    let read = cap.node(MAIN, "read");
+    let update = cap.node(MAIN, "update");
+    let beside = cap.node(SIDE, "beside");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    cap.all(read, Read, a);
+    cap.all(update, Atomic, a);
+    cap.all(beside, Atomic, a);
+    assert_eq!(forged(&cap.end(), |_| {}), Some(("R1", Some(beside))));
+}
+
+/// The bytes must be there for the access, at the time within its node at which it
+/// happens, and filled by its own buffer, by another node and for certain.
+#[test]
+fn refuses_memory_that_is_not_there_or_not_filled() {
+    use streamweir_trace::{
+        AllocPoint, BufferKind, ByteRange, EdgeKind, PdlWait, Phase, PossibleAccess,
+    };
+    // Recorded before the alloc point of a stream that had no node yet.
+    let mut cap = Capture::new();
+    let node = cap.node(MAIN, "early");
+    let late = cap.scratch(SIDE, "late", 0x1000, 8);
+    cap.all(node, Write, late);
+    let trace = cap.end();
+    assert_eq!(forged(&trace, |_| {}), Some(("R4", Some(node))));
+
+    // Before the wait for the node behind which the buffer was taken.
+    let mut cap = Capture::new();
+    let first = cap.node(MAIN, "first");
+    let a = cap.scratch(MAIN, "a", 0x1000, 8);
+    let node = cap.node(MAIN, "then");
+    cap.all(node, Write, a);
+    let mut trace = cap.end();
+    trace.nodes[node.index()].pdl = PdlWait::OnAllPaths;
+    trace.edges[0].kind = EdgeKind::Programmatic;
+    assert_eq!(forged(&trace, |_| {}), None);
+    let early = |t: &mut Trace| t.accesses[0].phase = Phase::BeforeWait;
+    assert_eq!(forged(&trace, early), Some(("R4", Some(node))));
+    let BufferKind::Scratch { alloc, .. } = &trace.buffers[a.index()].kind else {
+        panic!("{trace:?}");
+    };
+    assert_eq!(
+        *alloc,
+        AllocPoint {
+            frontier: vec![first],
+            before: node
+        }
+    );
+
+    // Filled by another buffer, or by a word, or by the node itself.
+    let mut cap = Capture::new();
+    let [a, b] = ["a", "b"].map(|name| cap.scratch(MAIN, name, 0x1000, 8));
+    let [first, then] = ["first", "then"].map(|name| cap.node(MAIN, name));
+    cap.all(first, Write, a);
+    cap.all(then, Read, b);
+    let trace = cap.end();
+    let r13 = Some(("R13", Some(then)));
+    assert_eq!(forged(&trace, |_| {}), r13);
+    let own = |t: &mut Trace| t.accesses[1].buffer = a;
+    assert_eq!(forged(&trace, own), None);
+    let by_word = |t: &mut Trace| {
+        own(t);
+        t.accesses.remove(0);
+        t.possible.push(PossibleAccess {
+            node: first,
+            buffer: a,
+            bytes: ByteRange::new(0, 8),
+            param: 0,
+            offset: 0,
+        });
+    };
+    assert_eq!(forged(&trace, by_word), r13);
+    // The reader also writes, before it reads: what it reads was there before.
+    let rewritten = |t: &mut Trace| {
+        own(t);
+        t.nodes[then.index()].pdl = PdlWait::OnAllPaths;
+        let mut write = t.accesses[1];
+        (write.mode, write.phase) = (Write, Phase::BeforeWait);
+        t.add_access(write);
+    };
+    assert_eq!(forged(&trace, rewritten), None);
+    let only_itself = |t: &mut Trace| {
+        rewritten(t);
+        t.accesses.remove(0);
+    };
+    assert_eq!(forged(&trace, only_itself), r13);
+}
+
+/// An access after the wait of its node does not hide what one before it races
+/// with, in whatever order the trace lists them; and what another buffer left in
+/// carried bytes is not mended by a write before the read.
+#[test]
+fn refuses_what_a_later_access_seems_to_mend() {
+    use streamweir_trace::{EdgeKind, PdlWait, Phase};
+    let mut cap = Capture::new();
+    let a = cap.persistent("a", 0x1000, 8);
+    let [first, then] = ["first", "then"].map(|name| cap.node(MAIN, name));
+    cap.all(first, Write, a);
+    cap.all(then, Write, a);
+    let mut trace = cap.end();
+    trace.nodes[then.index()].pdl = PdlWait::OnAllPaths;
+    trace.edges[0].kind = EdgeKind::Programmatic;
+    assert_eq!(forged(&trace, |_| {}), None);
+    let early = |t: &mut Trace| {
+        let mut read = t.accesses[1];
+        (read.mode, read.phase) = (Read, Phase::BeforeWait);
+        t.add_access(read);
+    };
+    assert_eq!(forged(&trace, early), Some(("R1", Some(then))));
+
+    let mut cap = Capture::new();
+    let kept = cap.persistent("kept", 0x1000, 8);
+    let other = cap.scratch(MAIN, "other", 0x1000, 8);
+    let mut last = None;
+    for (buffer, mode) in [(other, Write), (kept, Write), (kept, Read)] {
+        let node = cap.node(MAIN, "k");
+        cap.all(node, mode, buffer);
+        last = Some(node);
+    }
+    assert_eq!(forged(&cap.end(), |_| {}), Some(("R2", last)));
+}
+
+/// A word is accounted for by what its own node declares of its own buffer: not by
+/// another word, nor by what the node declares of other buffers in the same bytes.
+#[test]
+fn words_are_not_explained_by_other_words_or_buffers() {
+    use streamweir_trace::{ByteRange, PossibleAccess};
+    let word = |node, buffer, bytes: (u64, u64)| PossibleAccess {
+        node,
+        buffer,
+        bytes: ByteRange::new(bytes.0, bytes.1),
+        param: 0,
+        offset: 0,
+    };
+    let mut cap = Capture::new();
+    let a = cap.persistent("a", 0x1000, 16);
+    let one = cap.node(MAIN, "one");
+    let two = cap.node(SIDE, "two");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    cap.part(one, Read, a, 0, 4);
+    cap.part(two, Read, a, 0, 2);
+    let mut trace = cap.end();
+    trace.possible = vec![word(one, a, (2, 10))];
+    assert_eq!(forged(&trace, |_| {}), None);
+    // Another node's declaration does not speak for this one.
+    let mut others = trace.clone();
+    others.possible = vec![word(two, a, (2, 4))];
+    assert_eq!(forged(&others, |_| {}), Some(("R1", Some(two))));
+    // Declared up to 4, beyond that covered by the other word alone.
+    trace.possible.push(word(one, a, (0, 6)));
+    assert_eq!(forged(&trace, |_| {}), Some(("R1", Some(two))));
+
+    let (mut cap, [p, q]) = two_buffers();
+    let node = cap.node(MAIN, "both");
+    cap.all(node, Read, p);
+    let mut trace = cap.end();
+    trace.possible = vec![word(node, q, (0, 2))];
+    assert_eq!(forged(&trace, |_| {}), Some(("R2", Some(node))));
+    trace.possible = vec![word(node, p, (0, 2))];
+    assert_eq!(forged(&trace, |_| {}), None);
+}
