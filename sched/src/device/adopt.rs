@@ -86,4 +86,29 @@ impl<T: Element> Persistent<T> {
             .register(adopted.range, name, adopted.keep)?;
         Ok(Self::of(device, adopted.range, name, entry, slice.len()))
     }
+
+    /// As [`from_cudarc`](Self::from_cudarc) for many slices, with one wait for
+    /// each of the streams that they were allocated on instead of one for each
+    /// slice.
+    ///
+    /// # Errors
+    /// As for one; then none stays registered.
+    pub fn from_cudarc_many(
+        device: &Device,
+        slices: &[(&str, &Arc<CudaSlice<T>>)],
+    ) -> Result<Vec<Self>> {
+        device.inner.outside("Persistent::from_cudarc_many")?;
+        let adopted = device.cuda_driver("a CUDA slice")?.adopt_slices(slices)?;
+        adopted
+            .into_iter()
+            .zip(slices)
+            .map(|(adopted, (name, slice))| {
+                let entry = device
+                    .inner
+                    .registry
+                    .register(adopted.range, *name, adopted.keep)?;
+                Ok(Self::of(device, adopted.range, name, entry, slice.len()))
+            })
+            .collect()
+    }
 }

@@ -172,42 +172,79 @@ impl CudaDriver {
         name: &str,
         slice: &Arc<CudaSlice<T>>,
     ) -> Result<AdoptedSlice, AdoptError> {
+        let address = self.slice_address(name, slice, true)?;
+        settle(slice.stream())?;
+        adopted(address, slice)
+    }
+
+    /// As [`adopt_slice`](Self::adopt_slice) for many slices, with one wait for
+    /// each of the streams that they were allocated on.
+    ///
+    /// # Errors
+    /// As for one; then none is adopted.
+    pub fn adopt_slices<T: Send + Sync + 'static>(
+        &self,
+        slices: &[(&str, &Arc<CudaSlice<T>>)],
+    ) -> Result<Vec<AdoptedSlice>, AdoptError> {
+        // Few, mostly one: the streams of an engine's tensors.
+        let mut streams: Vec<&Arc<CudaStream>> = Vec::new();
+        let mut adopted_slices = Vec::with_capacity(slices.len());
+        for (name, slice) in slices {
+            let stream = slice.stream();
+            let first = !streams.iter().any(|known| Arc::ptr_eq(known, stream));
+            let address = self.slice_address(name, slice, first)?;
+            if first {
+                streams.push(stream);
+            }
+            adopted_slices.push(adopted(address, slice)?);
+        }
+        // Whatever wrote a slice last, its stream waits for it by now.
+        streams.into_iter().try_for_each(settle)?;
+        Ok(adopted_slices)
+    }
+
+    /// The address of a slice, for which its own stream waits from here on until
+    /// the last write on any stream is done.
+    fn slice_address<T: Send + Sync + 'static>(
+        &self,
+        name: &str,
+        slice: &Arc<CudaSlice<T>>,
+        look_at_stream: bool,
+    ) -> Result<u64, AdoptError> {
         let stream = slice.stream();
         if stream.context().cu_ctx() != self.context() {
             return Err(self.other_context("slice"));
         }
-        // SAFETY: the slice keeps its stream alive.
-        let capture =
-            unsafe { self.capture_info(StreamHandle::of(stream.cu_stream()), &mut Vec::new()) };
-        match capture {
-            Ok(info) if info.status == CaptureStatus::None => {}
-            Ok(_) => return Err(AdoptError::Capturing),
-            Err(error) if error.class == ErrorClass::CaptureImplicit => {
-                return Err(AdoptError::Capturing);
-            }
-            Err(error) => return Err(error.into()),
+        if look_at_stream {
+            self.not_capturing(stream)?;
         }
-        // Waits, on the slice's own stream, for the last write on any stream;
-        // a failure shows in the next call on the context.
+        // A failure shows in the next call on the context.
         let (address, used) = slice.device_ptr(stream);
         let has_events = matches!(used, SyncOnDrop::Record(Some(_)));
         drop(used);
-        stream
-            .synchronize()
-            .map_err(|error| DriverError::new("cuStreamSynchronize", error.0 as u32))?;
-        let range = ByteRange::from_len(address, slice.num_bytes() as u64).ok_or_else(|| {
-            DriverError::of("cuMemGetAddressRange", ErrorClass::InvalidValue).with(format!(
-                "a slice of {} bytes at {address:#x} runs past the address space",
-                slice.num_bytes()
-            ))
-        })?;
-        let keep: Arc<dyn Any + Send + Sync> = slice.clone();
         if has_events && let Some(tracking) = &self.tracking {
+            let keep: Arc<dyn Any + Send + Sync> = slice.clone();
             let mut slices = tracking.slices.lock();
-            slices.retain(|(_, slice)| slice.strong_count() > 0);
+            // Looked through only where the list would grow: adopting many
+            // takes time in proportion to their number.
+            if slices.len() == slices.capacity() {
+                slices.retain(|(_, slice)| slice.strong_count() > 0);
+            }
             slices.push((name.to_owned(), Arc::downgrade(&keep)));
         }
-        Ok(AdoptedSlice { range, keep })
+        Ok(address)
+    }
+
+    fn not_capturing(&self, stream: &CudaStream) -> Result<(), AdoptError> {
+        // SAFETY: the borrow keeps the stream alive.
+        let capture =
+            unsafe { self.capture_info(StreamHandle::of(stream.cu_stream()), &mut Vec::new()) };
+        match capture {
+            Ok(info) if info.status == CaptureStatus::None => Ok(()),
+            Ok(_) => Err(AdoptError::Capturing),
+            Err(error) if error.class == ErrorClass::CaptureImplicit => Err(AdoptError::Capturing),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn other_context(&self, what: &'static str) -> AdoptError {
@@ -216,6 +253,29 @@ impl CudaDriver {
             ordinal: self.info.ordinal,
         }
     }
+}
+
+/// Waits for what has been enqueued on a stream.
+fn settle(stream: &Arc<CudaStream>) -> Result<(), AdoptError> {
+    stream
+        .synchronize()
+        .map_err(|error| DriverError::new("cuStreamSynchronize", error.0 as u32).into())
+}
+
+fn adopted<T: Send + Sync + 'static>(
+    address: u64,
+    slice: &Arc<CudaSlice<T>>,
+) -> Result<AdoptedSlice, AdoptError> {
+    let range = ByteRange::from_len(address, slice.num_bytes() as u64).ok_or_else(|| {
+        DriverError::of("cuMemGetAddressRange", ErrorClass::InvalidValue).with(format!(
+            "a slice of {} bytes at {address:#x} runs past the address space",
+            slice.num_bytes()
+        ))
+    })?;
+    Ok(AdoptedSlice {
+        range,
+        keep: slice.clone(),
+    })
 }
 
 fn no_default_stream(stream: StreamHandle) -> Result<(), AdoptError> {
