@@ -95,6 +95,7 @@ __device__ __forceinline__ void share(u32 tokens, Count count, Body body) {
     const u32 lane = threadIdx.x % 32;
     const auto of = [&](u32 token) { return token < tokens ? count(token) : 0u; };
     u32 total = 0;
+#pragma unroll 1
     for (u32 first = 0; first < tokens; first += 32) {
         total += __reduce_add_sync(ALL, of(first + lane));
     }
@@ -106,6 +107,7 @@ __device__ __forceinline__ void share(u32 tokens, Count count, Body body) {
     const u32 end = begin + each + (warp < rest ? 1 : 0);
 
     u32 before = 0;
+#pragma unroll 1
     for (u32 first = 0; first < tokens && before < end; first += 32) {
         const u32 mine = of(first + lane);
         u32 upto = mine;
@@ -174,9 +176,34 @@ struct Queries {
     u32 fragment[HEADS / 16][PRODUCTS][4];
     float weight[HEADS / 16][2];
 
-    __device__ __forceinline__ void load(
-        const char* q, const float* weights, u32 heads, u32 first_head, u32 row_bytes) {
-        const u32 lane = threadIdx.x % 32;
+    // As they lie in memory, on their way.
+    struct Words {
+        uint4 word[HEADS / 16][2][Keys::WORDS];
+        float weight[HEADS / 16][2];
+
+        __device__ __forceinline__ Words(
+            const char* q, const float* weights, u32 heads, u32 first_head, u32 row_bytes) {
+            const u32 lane = threadIdx.x % 32;
+#pragma unroll
+            for (u32 tile = 0; tile < HEADS / 16; ++tile) {
+#pragma unroll
+                for (u32 half = 0; half < 2; ++half) {
+                    const u32 head = first_head + tile * 16 + half * 8 + lane / 4;
+#pragma unroll
+                    for (u32 i = 0; i < Keys::WORDS; ++i) {
+                        const u32 at = i * 64 + lane % 4 * 16;
+                        const char* from = q + static_cast<u64>(head) * row_bytes + at;
+                        word[tile][half][i] = head < heads && at < row_bytes
+                            ? __ldg(reinterpret_cast<const uint4*>(from))
+                            : make_uint4(0, 0, 0, 0);
+                    }
+                    weight[tile][half] = head < heads ? __ldg(weights + head) : 0.0f;
+                }
+            }
+        }
+    };
+
+    __device__ __forceinline__ Queries(const Words& words, u32 row_bytes) {
         // Rows are whole 16-byte words, so this is zero; the compiler does not
         // know it.
         const u32 zero = Keys::SCALED ? 0 : row_bytes & 1;
@@ -184,17 +211,8 @@ struct Queries {
         for (u32 tile = 0; tile < HEADS / 16; ++tile) {
 #pragma unroll
             for (u32 half = 0; half < 2; ++half) {
-                const u32 head = first_head + tile * 16 + half * 8 + lane / 4;
-                uint4 words[Keys::WORDS];
-#pragma unroll
-                for (u32 i = 0; i < Keys::WORDS; ++i) {
-                    const u32 at = i * 64 + lane % 4 * 16;
-                    words[i] = head < heads && at < row_bytes
-                        ? __ldg(reinterpret_cast<const uint4*>(q + static_cast<u64>(head) * row_bytes + at))
-                        : make_uint4(0, 0, 0, 0);
-                }
                 Row row;
-                Keys::unpack(row, words);
+                Keys::unpack(row, words.word[tile][half]);
                 // A product wants its four words in neighbouring registers, and
                 // a 16-byte load leaves others side by side. As results of an
                 // operation, a widening or this one, words are made in their
@@ -203,7 +221,7 @@ struct Queries {
                 for (u32 i = 0; i < 2 * PRODUCTS; ++i) {
                     fragment[tile][i / 2][i % 2 * 2 + half] = row[i] ^ zero;
                 }
-                weight[tile][half] = head < heads ? __ldg(weights + head) : 0.0f;
+                weight[tile][half] = words.weight[tile][half];
             }
         }
     }
@@ -282,6 +300,12 @@ __device__ __forceinline__ void run(
 
         for (u32 head = 0; head < heads; head += HEADS) {
             Cursor ahead(table, layout, first);
+            const typename Queries<Keys>::Words words(
+                static_cast<const char*>(q) + static_cast<u64>(token) * heads * row_bytes,
+                weights + static_cast<u64>(token) * heads,
+                heads,
+                head,
+                row_bytes);
             const char* source = nullptr;
             u32 copied = 0;
             u32 into = 0;
@@ -305,17 +329,11 @@ __device__ __forceinline__ void run(
                 }
                 copy_commit();
             };
-#pragma unroll
+#pragma unroll 1
             for (u32 i = 0; i + 1 < STAGES; ++i) {
                 copy();
             }
-            Queries<Keys> queries;
-            queries.load(
-                static_cast<const char*>(q) + static_cast<u64>(token) * heads * row_bytes,
-                weights + static_cast<u64>(token) * heads,
-                heads,
-                head,
-                row_bytes);
+            const Queries<Keys> queries(words, row_bytes);
 
             Cursor behind(table, layout, first);
             const auto scale_here = [&] {
@@ -338,10 +356,10 @@ __device__ __forceinline__ void run(
 #pragma unroll
                 for (u32 step = 0; step < STEPS; ++step) {
                     copy_wait<STAGES - 2>();
-                    uint4 words[GROUPS][Keys::WORDS];
+                    uint4 group_words[GROUPS][Keys::WORDS];
 #pragma unroll
                     for (u32 i = 0; i < COPIES; ++i) {
-                        words[i / Keys::WORDS][i % Keys::WORDS] = mine[(from * COPIES + i) * 32];
+                        group_words[i / Keys::WORDS][i % Keys::WORDS] = mine[(from * COPIES + i) * 32];
                     }
                     from = from + 1 == STAGES ? 0 : from + 1;
                     // Into the place that the step before has read.
@@ -349,7 +367,7 @@ __device__ __forceinline__ void run(
 #pragma unroll
                     for (u32 group = 0; group < GROUPS; ++group) {
                         Row key;
-                        Keys::unpack(key, words[group]);
+                        Keys::unpack(key, group_words[group]);
                         const u32 at = 2 * (step * GROUPS + group);
                         queries.score(value[at], value[at + 1], key);
                     }

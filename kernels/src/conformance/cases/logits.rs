@@ -108,18 +108,21 @@ fn compare(
         arg(size.entries),
     ];
     let shape = keys.shape(size, stride)?;
-    let run = |bench: &mut Bench<'_>, shape: LaunchShape| {
-        let args = |logits| [&inputs[..], &[arg(logits)], &sizes[..]].concat();
+    let run = |bench: &mut Bench<'_>, shape: LaunchShape, runs: usize| {
         let count = (size.tokens * size.entries) as usize;
-        match format {
-            Format::Bf16 => bench.twice::<dsv4::indexer_logits, f32>(shape, count, args),
-            Format::Fp8 => bench.twice::<dsv4::indexer_logits_fp8, f32>(shape, count, args),
-        }
+        bench.repeat::<f32>(runs, count, |bench, logits| {
+            let args = [&inputs[..], &[arg(logits)], &sizes[..]].concat();
+            match format {
+                Format::Bf16 => bench.launch::<dsv4::indexer_logits>(shape, args),
+                Format::Fp8 => bench.launch::<dsv4::indexer_logits_fp8>(shape, args),
+            }
+        })
     };
-    let logits = run(bench, shape)?;
+    let runs = bench.runs();
+    let logits = run(bench, shape, runs)?;
     let mut other = shape;
     other.grid[0] = 1 + bench.below(2 * shape.grid[0]);
-    equal(&run(bench, other)?, &logits)?;
+    equal(&run(bench, other, 1)?, &logits)?;
 
     let heads = size.index_heads as usize;
     let (mut actual, mut expected) = (Vec::new(), Vec::new());

@@ -122,17 +122,18 @@ fn selection(
     for &k in ks {
         let count = (size.tokens * k) as usize;
         let sizes = [arg(size.tokens), arg(size.entries), arg(stride), arg(k)];
-        let args = |layout: Vec<u8>| {
-            let (inputs, sizes) = (&inputs, &sizes);
-            move |indices| [&inputs[..], &[arg(indices), layout.clone()], &sizes[..]].concat()
-        };
+        let args = |indices, layout| [&inputs[..], &[arg(indices), layout], &sizes[..]].concat();
         let shape = dsv4::top_k::shape(size.tokens, size.entries, stride, k, &bf16)?;
-        let indices = bench.twice::<dsv4::top_k, i32>(shape, count, args(arg(bf16)))?;
+        let indices = bench.repeat::<i32>(bench.runs(), count, |bench, indices| {
+            bench.launch::<dsv4::top_k>(shape, args(indices, arg(bf16)))
+        })?;
         let expected = reference::top_k(logits, &table, lens, bf16.layout(), k as usize);
         equal(&indices, &expected)?;
 
         let shape = dsv4::top_k_fp8::shape(size.tokens, size.entries, stride, k, &fp8)?;
-        let indices = bench.twice::<dsv4::top_k_fp8, i32>(shape, count, args(arg(fp8)))?;
+        let indices = bench.repeat::<i32>(bench.runs(), count, |bench, indices| {
+            bench.launch::<dsv4::top_k_fp8>(shape, args(indices, arg(fp8)))
+        })?;
         let expected = reference::top_k(logits, &table, lens, fp8.layout(), k as usize);
         equal(&indices, &expected)?;
     }
