@@ -1,7 +1,7 @@
 //! The indexer: logits over paged keys, and the selection.
 
-use streamweir::kernels::dsv4::{indexer_logits, top_k};
-use streamweir::kernels::layout::{IndexKeyPages, LatentPages};
+use streamweir::kernels::dsv4::{indexer_logits, indexer_logits_fp8, top_k};
+use streamweir::kernels::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentPages};
 
 use crate::harness::{Harness, Outcome, Work};
 
@@ -12,8 +12,12 @@ const DIM: u32 = 128;
 const PAGE: u32 = 64;
 
 pub(crate) fn rows(harness: &Harness) -> Outcome {
-    for (tokens, entries) in [(1, 16_384), (8, 16_384), (32, 16_384), (1, 262_144)] {
+    let sizes = [(1, 16_384), (8, 16_384), (32, 16_384), (1, 262_144)];
+    for (tokens, entries) in sizes {
         logits(harness, tokens, entries)?;
+    }
+    for (tokens, entries) in sizes {
+        logits_fp8(harness, tokens, entries)?;
     }
     for (tokens, entries, k) in [
         (1, 16_384, 512),
@@ -61,6 +65,63 @@ fn logits(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
             )?)
         },
     )
+}
+
+fn logits_fp8(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
+    let kernel = harness.module.kernel::<indexer_logits_fp8>()?;
+    let stride = entries.div_ceil(PAGE);
+    let pages = IndexKeyFp8Pages::new(DIM, tokens * stride + 1)?;
+    let shape = indexer_logits_fp8::shape(tokens, HEADS, stride, entries, &pages)?;
+    let (rows, all) = (u64::from(tokens), u64::from(tokens) * u64::from(entries));
+    let (heads, dim) = (u64::from(HEADS), u64::from(DIM));
+    harness.row(
+        "indexer_logits_fp8",
+        &format!("{tokens} x {entries}"),
+        Work {
+            bytes: all * (dim + 8) + rows * heads * (dim + 4),
+            operations: 2 * all * heads * dim,
+        },
+        |h| {
+            Ok((
+                h.device
+                    .persistent_from("queries", &codes(h, (rows * heads * dim) as usize))?,
+                h.floats("head weights", (rows * heads) as usize)?,
+                h.device.persistent_from("index keys", &pool(h, &pages))?,
+                h.page_table(tokens, stride)?,
+                h.device
+                    .persistent_from("lengths", &vec![entries as i32; tokens as usize])?,
+                h.device.persistent::<f32>("logits", all as usize)?,
+            ))
+        },
+        |main, (q, weights, keys, table, lens, logits)| {
+            Ok(main.launch(
+                &kernel,
+                shape,
+                (
+                    q, weights, keys, table, lens, logits, pages, tokens, HEADS, stride, entries,
+                ),
+            )?)
+        },
+    )
+}
+
+/// Patterns of e4m3 numbers of at most 30, in random order, as often as needed.
+fn codes(h: &Harness, count: usize) -> Vec<u8> {
+    let random = h.shuffled(0, 1 << 16);
+    let code = |word: &i32| (word & 0x80) as u8 | (word & 0x7f) as u8 % 0x60;
+    random.iter().map(code).cycle().take(count).collect()
+}
+
+/// Random keys, all with the same scale.
+fn pool(h: &Harness, pages: &IndexKeyFp8Pages) -> Vec<u8> {
+    let geometry = pages.layout();
+    let mut pool = codes(h, geometry.pool_bytes() as usize);
+    for page in pool.chunks_exact_mut(geometry.page_bytes() as usize) {
+        for scale in page[geometry.scale_offset() as usize..].chunks_exact_mut(4) {
+            scale.copy_from_slice(&0.5_f32.to_le_bytes());
+        }
+    }
+    pool
 }
 
 fn selection(harness: &Harness, tokens: u32, entries: u32, k: u32) -> Outcome {
