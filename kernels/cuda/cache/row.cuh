@@ -93,13 +93,14 @@ __device__ __forceinline__ void norm_and_rotate(
 }
 
 // Where a row goes. Slot 0 belongs to nobody, and a slot that the pool does not
-// have is counted; neither is stored. The same for all threads of a row.
-__device__ __forceinline__ bool stores(const PageLayout& layout, int slot, u32* faults) {
+// have is counted, by one block of a row; neither is stored. The same for all
+// threads of a row.
+__device__ __forceinline__ bool stores(const PageLayout& layout, int slot, u32* faults, bool counts = true) {
     if (slot == 0) {
         return false;
     }
     if (!layout.holds(slot)) {
-        if (threadIdx.x == 0) {
+        if (counts && threadIdx.x == 0) {
             count_fault(faults);
         }
         return false;

@@ -1,22 +1,47 @@
 // The compressors: the incoming row of keys and scores goes into the ring of its
 // sequence; where it completes a group, the group becomes one row of a cache. A
-// block for each token, which alone touches the ring of its sequence. Signatures
-// and twins: src/dsv4/compressor/.
+// block for each token, for C128 eight, which alone touch the ring of its
+// sequence. Signatures and twins: src/dsv4/compressor/.
 
 #include "row.cuh"
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define CLUSTERS 1
+#define ACROSS_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define CLUSTERS 0
+#define ACROSS_CLUSTER(blocks)
+#endif
 
 namespace compressor {
 constexpr u32 C4 = 4;
 constexpr u32 C128 = 128;
 
-// Threads of a C128 block: four groups of 32 rows, each as wide as a latent.
-constexpr u32 C128_GROUPS = 4;
-constexpr u32 C128_ROWS = C128 / C128_GROUPS;
-constexpr u32 C128_THREADS = C128_GROUPS * row::LATENT_THREADS;
-// Rows that a thread has in flight.
-constexpr u32 CHUNK = 4;
+// Blocks that share the channels of a C128 entry.
+constexpr u32 C128_PARTS = 8;
+constexpr u32 C128_THREADS = 256;
 
-static_assert(C128_ROWS % CHUNK == 0, "whole chunks");
+// Clusters of blocks, from compute capability 9.0 on.
+#if CLUSTERS
+// The barrier of a cluster in two halves: what was written to shared memory
+// before the first is seen after the second.
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void cluster_wait() {
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Writes to the place in the shared memory of the cluster's first block that
+// `to` has in this block's.
+__device__ __forceinline__ void store_in_first_block(float* to, float value) {
+    const u32 own = static_cast<u32>(__cvta_generic_to_shared(to));
+    u32 first;
+    asm("mapa.shared::cluster.u32 %0, %1, 0;" : "=r"(first) : "r"(own));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(first), "f"(value) : "memory");
+}
+#endif
 
 // Four channels of a row.
 struct Four {
@@ -39,17 +64,23 @@ struct Step {
     float* ring;
 
     // Whether the row belongs to a sequence. A slot that there is no ring for is
-    // counted; slot 0 and an empty sequence are padding.
+    // counted, by one block of a row; slot 0 and an empty sequence are padding.
     __device__ __forceinline__ bool begin(
-        const int* seq_lens, const int* state_slots, float* rings, u32 slots, u32 ring_floats, u32* faults) {
-        const u32 token = blockIdx.x;
+        u32 token,
+        bool counts,
+        const int* seq_lens,
+        const int* state_slots,
+        float* rings,
+        u32 slots,
+        u32 ring_floats,
+        u32* faults) {
         const int slot = state_slots[token];
         const int length = seq_lens[token];
         if (slot == 0 || length <= 0) {
             return false;
         }
         if (slot < 0 || static_cast<u32>(slot) >= slots) {
-            if (threadIdx.x == 0) {
+            if (counts && threadIdx.x == 0) {
                 count_fault(faults);
             }
             return false;
@@ -93,9 +124,9 @@ __device__ __forceinline__ void overlapping(
     constexpr u32 WIDTH = 4 * DIM;
     constexpr u32 SCORES = 2 * DIM;
     constexpr u32 RING_ROWS = 2 * C4;
-    const u32 token = blockIdx.x;
+    const u32 token = blockIdx.y;
     Step step;
-    if (token >= tokens || !step.begin(seq_lens, state_slots, rings, slots, RING_ROWS * WIDTH, faults)) {
+    if (token >= tokens || !step.begin(token, true, seq_lens, state_slots, rings, slots, RING_ROWS * WIDTH, faults)) {
         return;
     }
     const u32 at = 4 * threadIdx.x;
@@ -162,6 +193,166 @@ __device__ __forceinline__ void overlapping(
     norm_and_rotate<THREADS>(value.value, weight.value, angles, epsilon);
     finish_row(value.value, pool, layout, slot);
 }
+// 128 tokens to an entry, without overlap. Rows of the ring and of the input are
+// [keys | scores]. Each of PARTS blocks has its part of the channels; its threads
+// have some rows each, and what they find is combined in the order of the rows.
+// The first block gets the pooled channels of the others and finishes the entry.
+//
+// The blocks are a cluster, which starts together or not at all, so none waits
+// for one that may not run. Devices without clusters have the first block pool
+// all channels.
+template <u32 PARTS, u32 THREADS>
+struct Parts {
+    static constexpr u32 DIM = LatentFp8Pages::DIM;
+    static constexpr u32 WIDTH = 2 * DIM;
+    static constexpr u32 CHANNELS = DIM / PARTS;
+    static constexpr u32 QUADS = CHANNELS / 4;
+    static constexpr u32 GROUPS = THREADS / QUADS;
+    static constexpr u32 ROWS = C128 / GROUPS;
+
+    static_assert(THREADS % QUADS == 0 && C128 % GROUPS == 0, "whole groups");
+    static_assert(THREADS >= row::LATENT_THREADS, "threads for the entry");
+
+    // Of each group of rows: the largest logit, the sum of the weights relative
+    // to it, the weighted sum of the keys.
+    float largest[GROUPS][CHANNELS];
+    float sum[GROUPS][CHANNELS];
+    float weighted[GROUPS][CHANNELS];
+    // In the first block: the entry.
+    float pooled[DIM];
+
+    // The pooled channel `threadIdx.x` of a part, for as many threads as it has
+    // channels. All threads of the block call it.
+    __device__ __forceinline__ float pool(const float* ring, const float* incoming, const float* ape, u32 part) {
+        const u32 quad = 4 * (threadIdx.x % QUADS);
+        const u32 group = threadIdx.x / QUADS;
+        const u32 at = part * CHANNELS + quad;
+        Four key[ROWS];
+        Four logit[ROWS];
+        Four bias[ROWS];
+#pragma unroll
+        for (u32 i = 0; i < ROWS; ++i) {
+            const u32 r = group * ROWS + i;
+            // A complete group lies in the ring in its order; the incoming row,
+            // its last, may not be there yet.
+            const float* from = (r == C128 - 1 ? incoming : ring + r * WIDTH) + at;
+            key[i] = four(from);
+            logit[i] = four(from + DIM);
+            bias[i] = four(ape + r * DIM + at);
+        }
+        Four most;
+        Four all = {};
+        Four keys = {};
+#pragma unroll
+        for (u32 c = 0; c < 4; ++c) {
+            most.value[c] = negative_infinity();
+#pragma unroll
+            for (u32 i = 0; i < ROWS; ++i) {
+                logit[i].value[c] += bias[i].value[c];
+                most.value[c] = fmaxf(most.value[c], logit[i].value[c]);
+            }
+#pragma unroll
+            for (u32 i = 0; i < ROWS; ++i) {
+                const float e = expf(logit[i].value[c] - most.value[c]);
+                all.value[c] += e;
+                keys.value[c] = fmaf(e, key[i].value[c], keys.value[c]);
+            }
+        }
+        put(&largest[group][quad], most);
+        put(&sum[group][quad], all);
+        put(&weighted[group][quad], keys);
+        __syncthreads();
+        if (threadIdx.x >= CHANNELS) {
+            return 0.0f;
+        }
+        float highest = negative_infinity();
+#pragma unroll
+        for (u32 g = 0; g < GROUPS; ++g) {
+            highest = fmaxf(highest, largest[g][threadIdx.x]);
+        }
+        float total = 0.0f;
+        float total_keys = 0.0f;
+#pragma unroll
+        for (u32 g = 0; g < GROUPS; ++g) {
+            const float share = expf(largest[g][threadIdx.x] - highest);
+            total = fmaf(share, sum[g][threadIdx.x], total);
+            total_keys = fmaf(share, weighted[g][threadIdx.x], total_keys);
+        }
+        return total_keys / total;
+    }
+
+    // Gives the first block all pooled channels. Whether this block is the first.
+    __device__ __forceinline__ bool gather(const float* ring, const float* incoming, const float* ape, u32 part) {
+#if CLUSTERS
+        // The first block's memory is there once it has begun.
+        cluster_arrive();
+        const float value = pool(ring, incoming, ape, part);
+        cluster_wait();
+        if (threadIdx.x < CHANNELS) {
+            store_in_first_block(&pooled[part * CHANNELS + threadIdx.x], value);
+        }
+        cluster_arrive();
+        cluster_wait();
+        return part == 0;
+#else
+        if (part != 0) {
+            return false;
+        }
+        for (u32 each = 0; each < PARTS; ++each) {
+            const float value = pool(ring, incoming, ape, each);
+            if (threadIdx.x < CHANNELS) {
+                pooled[each * CHANNELS + threadIdx.x] = value;
+            }
+            __syncthreads();
+        }
+        return true;
+#endif
+    }
+
+    static __device__ __forceinline__ void run(
+        const float* kv_score,
+        const float* ape,
+        const float* norm,
+        const float* rope_table,
+        const int* seq_lens,
+        const int* state_slots,
+        const int* out_loc,
+        float* rings,
+        char* pool,
+        u32* faults,
+        const LatentFp8Pages& layout,
+        u32 tokens,
+        u32 slots,
+        u32 rope_rows,
+        float epsilon) {
+        __shared__ __align__(16) Parts shared;
+        const u32 part = blockIdx.x;
+        const u32 token = blockIdx.y;
+        Step step;
+        if (token >= tokens ||
+            !step.begin(token, part == 0, seq_lens, state_slots, rings, slots, C128 * WIDTH, faults)) {
+            return;
+        }
+        const float* incoming = kv_score + static_cast<u64>(token) * WIDTH;
+        if (threadIdx.x < 2 * QUADS) {
+            const u32 element = threadIdx.x / QUADS * DIM + part * CHANNELS + 4 * (threadIdx.x % QUADS);
+            put(step.ring + (step.len - 1) % C128 * WIDTH + element, four(incoming + element));
+        }
+        if (step.len % C128 != 0) {
+            return;
+        }
+        // The same for all blocks of the token.
+        const int slot = out_loc[token];
+        if (!stores(layout, slot, faults, part == 0) || !shared.gather(step.ring, incoming, ape, part) ||
+            threadIdx.x >= row::LATENT_THREADS) {
+            return;
+        }
+        const Angles angles = entry_angles(rope_table, step.len, C128, rope_rows, faults);
+        Four value = four(&shared.pooled[4 * threadIdx.x]);
+        norm_and_rotate<row::LATENT_THREADS>(value.value, four(norm + 4 * threadIdx.x).value, angles, epsilon);
+        finish_row(value.value, pool, layout, slot);
+    }
+};
 }  // namespace compressor
 
 extern "C" __global__ void __launch_bounds__(128) compress_c4(
@@ -227,10 +418,7 @@ extern "C" __global__ void __launch_bounds__(32) compress_index_key_fp8(
         rope_rows, epsilon);
 }
 
-// 128 tokens to an entry. Rows of the ring and of the input are [keys | scores].
-// Each of four groups of threads takes 32 rows of the ring with a running
-// maximum, and the groups are added in their order.
-extern "C" __global__ void __launch_bounds__(512) compress_c128(
+extern "C" __global__ void ACROSS_CLUSTER(8) __launch_bounds__(256, 3) compress_c128(
     const float* __restrict__ kv_score,
     const float* __restrict__ ape,
     const float* __restrict__ norm,
@@ -246,115 +434,7 @@ extern "C" __global__ void __launch_bounds__(512) compress_c128(
     u32 slots,
     u32 rope_rows,
     float epsilon) {
-    using namespace compressor;
-    constexpr u32 DIM = LatentFp8Pages::DIM;
-    constexpr u32 WIDTH = 2 * DIM;
-    constexpr u32 QUADS = row::LATENT_THREADS;
-    // The groups' maxima, then their sums.
-    __shared__ __align__(16) float part[C128_GROUPS][DIM];
-    __shared__ __align__(16) float weighted_part[C128_GROUPS][DIM];
-
-    const u32 token = blockIdx.x;
-    Step step;
-    if (token >= tokens || !step.begin(seq_lens, state_slots, rings, slots, C128 * WIDTH, faults)) {
-        return;
-    }
-    const float* incoming = kv_score + static_cast<u64>(token) * WIDTH;
-    const u32 place = (step.len - 1) % C128;
-    if (threadIdx.x < WIDTH / 4) {
-        put(step.ring + place * WIDTH + 4 * threadIdx.x, four(incoming + 4 * threadIdx.x));
-    }
-    // A complete group lies in the ring in its order, with the incoming row last.
-    if (step.len % C128 != 0) {
-        return;
-    }
-    const int slot = out_loc[token];
-    if (!stores(layout, slot, faults)) {
-        return;
-    }
-
-    const u32 quad = threadIdx.x % QUADS;
-    const u32 group = threadIdx.x / QUADS;
-    const u32 at = 4 * quad;
-    Four largest;
-    Four sum = {};
-    Four weighted = {};
-#pragma unroll 1
-    for (u32 chunk = 0; chunk < C128_ROWS; chunk += CHUNK) {
-        Four key[CHUNK];
-        Four score[CHUNK];
-        Four bias[CHUNK];
-#pragma unroll
-        for (u32 i = 0; i < CHUNK; ++i) {
-            const u32 r = group * C128_ROWS + chunk + i;
-            const float* from = (r == C128 - 1 ? incoming : step.ring + r * WIDTH) + at;
-            key[i] = four(from);
-            score[i] = four(from + DIM);
-            bias[i] = four(ape + r * DIM + at);
-        }
-#pragma unroll
-        for (u32 c = 0; c < 4; ++c) {
-            float logit[CHUNK];
-            float most = negative_infinity();
-#pragma unroll
-            for (u32 i = 0; i < CHUNK; ++i) {
-                logit[i] = score[i].value[c] + bias[i].value[c];
-                most = fmaxf(most, logit[i]);
-            }
-            if (chunk != 0) {
-                most = fmaxf(most, largest.value[c]);
-                const float factor = expf(largest.value[c] - most);
-                sum.value[c] *= factor;
-                weighted.value[c] *= factor;
-            }
-            largest.value[c] = most;
-#pragma unroll
-            for (u32 i = 0; i < CHUNK; ++i) {
-                const float e = expf(logit[i] - most);
-                sum.value[c] += e;
-                weighted.value[c] = fmaf(e, key[i].value[c], weighted.value[c]);
-            }
-        }
-    }
-
-    put(&part[group][at], largest);
-    __syncthreads();
-    Four share;
-#pragma unroll
-    for (u32 c = 0; c < 4; ++c) {
-        float most = largest.value[c];
-#pragma unroll
-        for (u32 g = 0; g < C128_GROUPS; ++g) {
-            most = fmaxf(most, part[g][at + c]);
-        }
-        share.value[c] = expf(largest.value[c] - most);
-    }
-    // The maxima are read before their place takes the sums.
-    __syncthreads();
-#pragma unroll
-    for (u32 c = 0; c < 4; ++c) {
-        sum.value[c] *= share.value[c];
-        weighted.value[c] *= share.value[c];
-    }
-    put(&part[group][at], sum);
-    put(&weighted_part[group][at], weighted);
-    __syncthreads();
-    if (group != 0) {
-        return;
-    }
-    Four value;
-#pragma unroll
-    for (u32 c = 0; c < 4; ++c) {
-        float all = 0.0f;
-        float all_weighted = 0.0f;
-#pragma unroll
-        for (u32 g = 0; g < C128_GROUPS; ++g) {
-            all += part[g][at + c];
-            all_weighted += weighted_part[g][at + c];
-        }
-        value.value[c] = all_weighted / all;
-    }
-    const Angles angles = entry_angles(rope_table, step.len, C128, rope_rows, faults);
-    norm_and_rotate<QUADS>(value.value, four(norm + at).value, angles, epsilon);
-    finish_row(value.value, pool, layout, slot);
+    compressor::Parts<compressor::C128_PARTS, compressor::C128_THREADS>::run(
+        kv_score, ape, norm, rope_table, seq_lens, state_slots, out_loc, rings, pool, faults, layout, tokens, slots,
+        rope_rows, epsilon);
 }

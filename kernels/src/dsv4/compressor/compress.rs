@@ -99,6 +99,9 @@ kernel! {
     /// The C128 compressor of the latents: as [`compress_c4`] over 128 tokens
     /// and without overlap. `kv_score` is `[tokens, 1024]`, keys and scores of
     /// 512 channels; `ape` is `[128, 512]`; the ring has 128 rows.
+    ///
+    /// Eight blocks share a token. They are a cluster, which the device starts
+    /// together or not at all, so none waits for one that may not run.
     pub fn compress_c128(
         kv_score: In<f32>,
         ape: In<f32>,
@@ -120,12 +123,12 @@ kernel! {
 
 /// What the four kernels have in common: the launch and the twin.
 macro_rules! compressor {
-    ($kernel:ident, $pages:ident, $ring:ident, $threads:literal) => {
+    ($kernel:ident, $pages:ident, $ring:ident, $parts:expr, $threads:literal) => {
         impl $kernel {
             /// The geometry of the state.
             pub const RING: StateRing = StateRing::$ring;
 
-            /// The launch for these sizes: a block for each token.
+            /// The launch for these sizes: the blocks of a token, and tokens.
             ///
             /// # Errors
             /// When there is no token, no state slot or no row of the table, or
@@ -168,6 +171,7 @@ macro_rules! compressor {
                     )| {
                         let rows = Rows {
                             ring: Self::RING,
+                            parts: $parts,
                             kv_score,
                             ape,
                             rope,
@@ -194,14 +198,21 @@ macro_rules! compressor {
     };
 }
 
-compressor!(compress_c4, LatentFp8Pages, C4, 128);
-compressor!(compress_index_key, IndexKeyPages, INDEX, 32);
-compressor!(compress_index_key_fp8, IndexKeyFp8Pages, INDEX, 32);
-compressor!(compress_c128, LatentFp8Pages, C128, 512);
+/// Blocks that share the channels of a C128 entry (`C128_PARTS` in
+/// `cuda/compressor/compress.cu`).
+const C128_PARTS: u32 = 8;
+
+compressor!(compress_c4, LatentFp8Pages, C4, 1, 128);
+compressor!(compress_index_key, IndexKeyPages, INDEX, 1, 32);
+compressor!(compress_index_key_fp8, IndexKeyFp8Pages, INDEX, 1, 32);
+compressor!(compress_c128, LatentFp8Pages, C128, C128_PARTS, 256);
 
 /// What a compressor works on.
 struct Rows {
     ring: StateRing,
+    /// Blocks of a token: each writes its part of the channels to the ring, the
+    /// first makes the entry.
+    parts: u32,
     kv_score: Ptr<f32>,
     ape: Ptr<f32>,
     rope: Ptr<f32>,
@@ -221,8 +232,8 @@ impl Rows {
         block: &mut SimBlock<'_>,
         finish: &Finish<P>,
     ) -> Result<(), SimFault> {
-        let [token, ..] = block.index();
-        if token >= self.tokens {
+        let [part, token, _] = block.index();
+        if token >= self.tokens || part >= self.parts {
             return Ok(());
         }
         let token = token as usize;
@@ -232,7 +243,10 @@ impl Rows {
             return Ok(());
         }
         if slot < 0 || slot as u32 >= self.slots {
-            return count_fault(block, self.faults);
+            return match part {
+                0 => count_fault(block, self.faults),
+                _ => Ok(()),
+            };
         }
         let (len, StateRing { width, ratio, .. }) = (len as u32, self.ring);
         let width = width as usize;
@@ -240,12 +254,17 @@ impl Rows {
             .rings
             .at(slot as usize * self.ring.ring_floats() as usize);
         let ring = Ptr::<f32>::new(ring);
-        let row_of = |position: u32| ring.at((position % self.ring.rows) as usize * width);
+        let place = |position: u32| (position % self.ring.rows) as usize * width;
         let incoming = block
             .read::<f32>(self.kv_score.at(token * width), width)?
             .to_vec();
-        block.write(row_of(len - 1), &incoming)?;
-        if len % ratio != 0 {
+        for half in [0, width / 2] {
+            let here =
+                crate::dsv4::span(part, self.ring.width / 2 / self.parts, self.ring.width / 2);
+            let here = half + here.start..half + here.end;
+            block.write(ring.at(place(len - 1) + here.start), &incoming[here])?;
+        }
+        if !len.is_multiple_of(ratio) || part != 0 {
             return Ok(());
         }
         let out_loc = block.read(self.out_loc.at(token), 1)?[0];
@@ -256,9 +275,12 @@ impl Rows {
         let first = (len - ratio) as i32;
         let angles = angles_at(block, self.rope, self.rope_rows, first, Some(self.faults))?;
         let entry = {
-            let rows = (len.saturating_sub(self.ring.rows)..len)
-                .map(|position| block.read::<f32>(row_of(position), width))
+            // The incoming row, which the other blocks may not have written yet,
+            // is the last.
+            let mut rows = (len.saturating_sub(self.ring.rows)..len - 1)
+                .map(|position| block.read::<f32>(ring.at(place(position)), width))
                 .collect::<Result<Vec<_>, _>>()?;
+            rows.push(&incoming);
             let ape = block.read(self.ape.address, self.ring.ape_floats() as usize)?;
             let channels = self.ring.channels as usize;
             if self.ring == StateRing::C128 {
