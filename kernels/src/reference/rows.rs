@@ -74,6 +74,15 @@ pub struct Stored {
     pub scales: Vec<u8>,
 }
 
+/// A value as the bytes of a bf16. What is not a number is 0x7fff, as devices
+/// convert it.
+fn bf16_bytes(value: f32) -> [u8; 2] {
+    if value.is_nan() {
+        return 0x7fff_u16.to_le_bytes();
+    }
+    bf16::from_f32(value).to_le_bytes()
+}
+
 /// A latent in [`LatentFp8Pages`]: 448 e4m3 values with a UE8M0 scale for each
 /// 64 of them, 64 bf16 values, a byte of padding that is zero.
 pub fn stored_latent(row: &[f32]) -> Stored {
@@ -88,7 +97,7 @@ pub fn stored_latent(row: &[f32]) -> Stored {
         stored.scales.push(scale);
     }
     for &value in rotated {
-        stored.values.extend(bf16::from_f32(value).to_le_bytes());
+        stored.values.extend(bf16_bytes(value));
     }
     stored.scales.push(0);
     stored
@@ -97,10 +106,7 @@ pub fn stored_latent(row: &[f32]) -> Stored {
 /// An index key in [`IndexKeyPages`](crate::layout::IndexKeyPages): bf16.
 pub fn stored_key(row: &[f32]) -> Stored {
     Stored {
-        values: row
-            .iter()
-            .flat_map(|&value| bf16::from_f32(value).to_le_bytes())
-            .collect(),
+        values: row.iter().flat_map(|&value| bf16_bytes(value)).collect(),
         scales: Vec::new(),
     }
 }

@@ -139,12 +139,10 @@ macro_rules! compressor {
                 rope_rows: u32,
                 layout: &$pages,
             ) -> Result<LaunchShape, DimensionError> {
-                let dims = Dims::of(stringify!($kernel))
-                    .at_least_1("tokens", tokens)?
-                    .at_least_1("slots", slots)?;
+                let dims = Dims::of(stringify!($kernel)).at_least_1("slots", slots)?;
                 layout.check(check_rope(dims, rope_rows)?)?.grid(
-                    tokens,
-                    ("blocks along y", 1),
+                    $parts,
+                    ("tokens", tokens),
                     $threads,
                 )
             }
