@@ -106,6 +106,37 @@ fn loom_pool_alloc_on_two_threads() {
     });
 }
 
+/// A block that both streams have used is freed on one thread while another one
+/// joins the streams. It is deferred before the join or open after it, and is had
+/// by the next that asks in either case.
+///
+/// Fails when `Pools::free` finds out under one lock that nobody may have the
+/// bytes and defers them under another: a join between the two is the last look
+/// at what is deferred, and the bytes are lost to the capture.
+#[test]
+fn loom_deferred_block_beside_a_join() {
+    loom::model(|| {
+        let (_, arena) = arena(512);
+        let pools = Arc::new(Pools::new(arena.open(), Policy::ORDERED));
+        let main = pools.add_stream("main", "main").unwrap();
+        let side = pools.add_stream("side", "side").unwrap();
+        let shared = pools.alloc(main, 256, "shared").unwrap();
+        pools.fork(main, side).unwrap();
+        pools.record(side, &[shared.id]).unwrap();
+        pools.record(main, &[shared.id]).unwrap();
+
+        let other = Arc::clone(&pools);
+        let dropper = thread::spawn(move || other.free(shared.id).unwrap());
+        pools.join(main, side).unwrap();
+        let beside = pools.alloc(main, 256, "beside").unwrap().range;
+        dropper.join().unwrap();
+        let after = pools.alloc(main, 256, "after").unwrap().range;
+        assert!(!beside.overlaps(&after));
+        assert!(beside == shared.range || after == shared.range);
+        assert_eq!(pools.report().reserved, 512);
+    });
+}
+
 /// A capture ends while another thread still allocates in it: the thread gets a
 /// block that the lease covers, or is told that the capture is over; nothing stays
 /// reserved once all is dropped.
