@@ -27,6 +27,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let hidden = Arc::new(engine.clone_htod(&vec![3.0f32; LEN])?);
     let total = Arc::new(engine.alloc_zeros::<f32>(LEN)?);
 
+    // begin: docs/engines.md, adopt
     // Adoption, outside any capture. It waits for what cudarc has enqueued on
     // a slice, such as the upload above. The replays will be work that cudarc
     // knows nothing of: the engine orders them with its own use of the slices
@@ -58,6 +59,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     for _ in 0..REPLAYS {
         graph.replay(&stream)?;
     }
+    // end: docs/engines.md, adopt
     let expected = REPLAYS as f32 * (2.0 * 3.0 + 5.0 * 3.0);
     assert_eq!(engine.clone_dtoh(&*total)?, vec![expected; LEN]);
 

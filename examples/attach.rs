@@ -32,6 +32,7 @@ impl Step {
     /// Records it into the capture in progress on the engine's stream.
     fn record(&self, join_first: bool) -> streamweir::Result<Detached> {
         let (shape, len) = ((LEN as u32 / 256, 256), LEN as u32);
+        // begin: docs/engines.md, our part
         let attached = self.device.attach(&self.stream, "decode")?;
         let main = attached.origin();
         let side = attached.fork(&main, "indexer")?;
@@ -51,6 +52,7 @@ impl Step {
             attached.join(&main, side)?;
         }
         attached.detach()
+        // end: docs/engines.md, our part
     }
 }
 
@@ -88,6 +90,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let report = refused.report().ok_or("refused for another reason")?;
     assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict);
 
+    // begin: docs/engines.md, attach
     // With the join where the report wants it. The engine records work of its
     // own before ours; the report counts it as not analysed.
     engine.begin_capture(MODE)?;
@@ -102,6 +105,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     // slices. Our own handles may go.
     drop(step);
     graph.launch()?;
+    // end: docs/engines.md, attach
     assert_eq!(engine.clone_dtoh(&*output)?, vec![20.0; LEN]);
     assert_eq!(engine.clone_dtoh(&counters)?, [0; 32]);
     // The device outlives the graph, to take back what the graph kept.

@@ -63,6 +63,7 @@ fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     let hidden = device.persistent_from("hidden", &[10.0f32; LEN])?;
     let out = device.persistent::<f32>("out", LEN)?;
 
+    // begin: docs/engines.md, own capture
     let (graph, ()) = device.capture::<_, streamweir::Error>("decode", |cap| {
         let main = cap.origin();
         // From here the indexer may overlap with main. It has its own scratch
@@ -85,6 +86,7 @@ fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     assert!(graph.certificate().is_some());
     let stream = device.stream("replay")?;
     graph.replay(&stream)?;
+    // end: docs/engines.md, own capture
     assert_eq!(out.download()?, [(1.0 + 1.0) + (1.0 + 10.0); LEN]);
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::{Outcome, Test, ensure, refused};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_slice_is_replayed_on_without_a_copy", slice),
+    ("many_slices_are_adopted_at_once_or_none", many),
     ("memory_given_by_its_address_is_kept", raw_memory),
     ("the_default_streams_are_refused", default_streams),
     ("a_capture_of_the_engine_is_joined", attach::joined),
@@ -60,6 +61,37 @@ fn slice(_: &Device, image: &ModuleImage) -> Outcome {
     ensure(Arc::strong_count(&slice) == 1, || {
         "the slice is held by nobody's graph".into()
     })
+}
+
+fn many(_: &Device, _: &ModuleImage) -> Outcome {
+    let context = CudaContext::new(0)?;
+    let device = Device::from_cudarc(&context)?;
+    let streams = [context.new_stream()?, context.new_stream()?];
+    let mut slices = Vec::new();
+    for i in 0..100 {
+        slices.push(Arc::new(streams[i % 2].clone_htod(&vec![i as u32; LEN])?));
+    }
+    let names: Vec<String> = (0..slices.len()).map(|i| format!("tensor {i}")).collect();
+    let named: Vec<_> = names.iter().map(String::as_str).zip(&slices).collect();
+    let buffers = Persistent::from_cudarc_many(&device, &named)?;
+    for (i, buffer) in buffers.iter().enumerate() {
+        ensure(buffer.name() == names[i], || buffer.name().to_owned())?;
+        ensure(buffer.download()? == vec![i as u32; LEN], || {
+            format!("{}: other contents", buffer.name())
+        })?;
+    }
+    // One that is registered already: none of that call's stays.
+    let new = Arc::new(streams[0].clone_htod(&[1_u32])?);
+    let twice = [("new", &new), ("twice", &slices[3])];
+    let refused = refused(
+        Persistent::from_cudarc_many(&device, &twice),
+        "a slice that is registered already",
+    )?;
+    ensure(refused.to_string().contains("twice"), || {
+        refused.to_string()
+    })?;
+    Persistent::from_cudarc(&device, "new", &new)?;
+    Ok(())
 }
 
 fn raw_memory(device: &Device, image: &ModuleImage) -> Outcome {
