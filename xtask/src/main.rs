@@ -11,6 +11,7 @@ mod browser;
 mod bundle;
 mod command;
 mod consumers;
+mod engine;
 mod msrv;
 mod nvrtc;
 mod package;
@@ -52,6 +53,14 @@ enum Task {
     Setup {
         /// The tool
         tool: Tool,
+    },
+    /// Check the integration with an engine, or build its example for a GPU host
+    Engine {
+        /// The engine
+        engine: engine::Engine,
+        /// Link the example, into dist/gpu/engine
+        #[arg(long)]
+        build: bool,
     },
     /// Build tests, benches, examples and the command for a GPU host without Rust
     GpuBundle {
@@ -127,6 +136,14 @@ fn run(task: Task) -> Result<(), Stop> {
                 .map_err(|_| Stop::Reported)
         }
         Task::Setup { tool: Tool::Nvrtc } => Ok(nvrtc::set_up(&Workspace::find()?)?),
+        Task::Engine { engine, build } => {
+            let goal = if build {
+                engine::Goal::Build
+            } else {
+                engine::Goal::Check
+            };
+            Ok(engine::run(&Workspace::find()?, engine, goal)?)
+        }
         Task::GpuBundle { bindings } => Ok(bundle::build(&Workspace::find()?, bindings)?),
     }
 }

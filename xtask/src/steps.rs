@@ -1,6 +1,7 @@
 //! The steps of `cargo xtask test`, cheapest first.
 
 use crate::command::{Failure, Outcome};
+use crate::engine::{self, Engine};
 use crate::runner::{Need, Step};
 use crate::workspace::Workspace;
 use crate::{browser, consumers, msrv, nvrtc, package, toolchain};
@@ -133,6 +134,12 @@ pub(crate) static STEPS: &[Step] = &[
         about: "AddressSanitizer over the allocator and the simulated device",
         need: Need::Tool("a nightly toolchain", toolchain::nightly_missing),
         run: toolchain::address_sanitizer,
+    },
+    Step {
+        name: "candle",
+        about: "the integration with candle compiles without a warning",
+        need: Need::Tool("nvcc; `cargo xtask engine candle`", engine::candle_missing),
+        run: |workspace| engine::check(workspace, Engine::Candle),
     },
 ];
 

@@ -148,7 +148,7 @@ fn describe(workspace: &Workspace, bindings: &str) -> Outcome<String> {
     ))
 }
 
-fn copy(from: &Path, to: &Path) -> Outcome {
+pub(crate) fn copy(from: &Path, to: &Path) -> Outcome {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent).map_err(|error| Failure::io("create", parent, &error))?;
     }

@@ -54,6 +54,15 @@ step tests "$here/test/gpu"
 while IFS= read -r program; do
     step "example-$(basename "$program")" "$program"
 done < <(programs example)
+# Programs of engines link CUDA's libraries; torch brings them along.
+if libraries=$(python3 -c '
+import nvidia, os
+print(":".join(os.path.join(path, "cu13", "lib") for path in nvidia.__path__))' 2>/dev/null); then
+    export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+while IFS= read -r program; do
+    step "engine-$(basename "$program")" "$program"
+done < <(programs engine)
 step demo-tiny "$here/bin/streamweir" demo --device cuda:0 --size tiny --json
 step demo-flash "$here/bin/streamweir" demo --device cuda:0 --size flash --json
 while IFS= read -r program; do
