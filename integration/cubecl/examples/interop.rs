@@ -77,8 +77,12 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     // The engine's buffers, where they lie.
     // SAFETY: the same CUDA device, and the steps below are joined.
-    let input = unsafe { persistent::<f32>(&device, &client, "scaled", &scaled) }?;
-    let output = unsafe { persistent::<f32>(&device, &client, "total", &total) }?;
+    let (input, output) = unsafe {
+        (
+            persistent::<f32>(&device, &client, "scaled", &scaled)?,
+            persistent::<f32>(&device, &client, "total", &total)?,
+        )
+    };
     let (graph, ()) = device.capture::<_, streamweir::Error>("between", |cap| {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
