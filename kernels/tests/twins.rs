@@ -110,6 +110,8 @@ fn launch_shapes_and_sources_agree() {
         "hopper.cuh",
         &format!("sizeof(Shared) == {}", hopper.shared_bytes),
     );
+    says("hopper.cuh", "GROUP_THREADS = 128;");
+    assert_eq!((hopper.grid, hopper.block), ([7, 2, 3], [4 * 128, 1, 1]));
     let c128 = LatentFp8Pages::c128(4).unwrap();
     let paged = dsv4::paged_attention::shape(&splits, (12, 0), 8, 4, &c128).unwrap();
     assert_eq!(paged, shape);

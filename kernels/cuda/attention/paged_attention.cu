@@ -4,7 +4,7 @@
 
 #include "attention.cuh"
 
-extern "C" __global__ void __launch_bounds__(256, 1) paged_attention(
+extern "C" __global__ void __launch_bounds__(attention::THREADS, 1) paged_attention(
     const bf16* __restrict__ q,
     const char* __restrict__ window,
     const int* __restrict__ window_slots,

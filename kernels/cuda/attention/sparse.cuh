@@ -182,21 +182,21 @@ struct Entries {
     u32 begin;
     u32 end;
 
-    // Looks up the places of entries `first` to `first + AHEAD - 1`, and counts
-    // those that no pool has.
-    __device__ __forceinline__ u32 look_up(u32 first) {
+    // Looks up the places of entries `first` to `first + AHEAD - 1`, one for each
+    // of as many threads, and counts those that no pool has.
+    __device__ __forceinline__ u32 look_up(u32 first, u32 thread) {
         const u32 half = (first - begin) / AHEAD % 2;
-        const u32 entry = first + threadIdx.x;
+        const u32 entry = first + thread;
         u32 bad = 0;
         Place place = {nullptr, nullptr};
         if (entry < end) {
             place = entry < window.count ? listed(window.pool, window.layout, window.slots[entry], bad)
                                          : source.place(entry - window.count, bad);
         }
-        places.of[half][threadIdx.x] = place;
+        places.of[half][thread] = place;
         const u32 present = __ballot_sync(0xffffffffu, place.values != nullptr);
         if (threadIdx.x % 32 == 0) {
-            places.present[half][threadIdx.x / 32] = present;
+            places.present[half][thread / 32] = present;
         }
         return bad;
     }
@@ -386,7 +386,7 @@ __device__ __forceinline__ void attend(
     float out[HEADS / 16][8][4] = {};
     u32 bad = 0;
     if (steps > 0) {
-        bad = all.look_up(begin);
+        bad = all.look_up(begin, threadIdx.x);
         u32 queries[HEADS / 16][4][4];
         load_queries(queries, q + warp * LatentFp8Pages::GROUP, heads, lane);
         __syncthreads();
@@ -398,7 +398,7 @@ __device__ __forceinline__ void attend(
             if (step % (AHEAD / STEP) == 0 && begin + step * STEP + AHEAD < end) {
                 // No warp still reads the half that is overwritten.
                 __syncthreads();
-                bad += all.look_up(begin + step * STEP + AHEAD);
+                bad += all.look_up(begin + step * STEP + AHEAD, threadIdx.x);
                 __syncthreads();
             }
             block.fetch(step + STAGES - 1);

@@ -28,14 +28,13 @@ use crate::reference::{self, AttentionPart};
 pub(super) const HEADS: u32 = 64;
 /// Entries of one step of a block (`STEP`): a split is a multiple of it.
 const STEP: u32 = 16;
-/// Threads of a block (`THREADS`).
-const THREADS: u32 = 256;
-/// Shared memory of a block in bytes (`sizeof(Shared)`).
-const SHARED_BYTES: u32 = 77_120;
-/// The compute capability that has a form of the kernels of its own, and what a
-/// block takes there (`cuda/attention/hopper.cuh`).
+/// Threads of a block (`THREADS`) and its shared memory in bytes
+/// (`sizeof(Shared)`).
+const PORTABLE: (u32, u32) = (256, 77_120);
+/// The compute capability that has a form of the kernels of its own, and the same
+/// there (`cuda/attention/hopper.cuh`).
 const HOPPER: (u32, u32) = (9, 0);
-const HOPPER_SHARED_BYTES: u32 = 230_464;
+const ON_HOPPER: (u32, u32) = (512, 204_896);
 /// Entries that make a split worth its block.
 const WORTH: u32 = 32;
 /// Floats of a block's sums.
@@ -125,17 +124,17 @@ impl AttentionSplits {
         dims: Dims,
         capability: (u32, u32),
     ) -> Result<LaunchShape, DimensionError> {
-        let grid =
-            self.checked(dims)?
-                .grid(self.splits, ("heads / 64", self.head_blocks()), THREADS)?;
+        let (threads, shared) = match capability {
+            HOPPER => ON_HOPPER,
+            _ => PORTABLE,
+        };
+        let heads = ("heads / 64", self.head_blocks());
+        let grid = self.checked(dims)?.grid(self.splits, heads, threads)?;
         // Tokens go along z, which has the same bound as y.
-        dims.grid(1, ("tokens", self.tokens), THREADS)?;
+        dims.grid(1, ("tokens", self.tokens), threads)?;
         Ok(LaunchShape {
             grid: [self.splits, self.head_blocks(), self.tokens],
-            ..grid.shared(match capability {
-                HOPPER => HOPPER_SHARED_BYTES,
-                _ => SHARED_BYTES,
-            })
+            ..grid.shared(shared)
         })
     }
 
@@ -150,11 +149,11 @@ impl AttentionSplits {
     }
 }
 
-/// Where among the sums of a block a dimension of a head is (`sums_of`): in the
-/// order in which the threads of the block hold them.
+/// Where among the sums of a block a dimension of a head is (`sparse::sums_of`):
+/// in the order in which the threads of the block hold them.
 fn place_of_sum(head: u32, dim: u32) -> usize {
     let (head, d) = (head % HEADS, dim / 4);
-    let word = (head / 8 * 4 + d % 4) * THREADS + d / 16 * 32 + head % 8 * 4 + d / 4 % 4;
+    let word = (head / 8 * 4 + d % 4) * PORTABLE.0 + d / 16 * 32 + head % 8 * 4 + d / 4 % 4;
     (4 * word + dim % 4) as usize
 }
 
