@@ -52,8 +52,9 @@ fn generated(streams: u64) -> String {
             if from != stream {
                 events.push(format!("{{\"join\":[{from},{stream}]}}"));
                 sees[from][from] = taken[from];
-                for at in 0..streams as usize {
-                    sees[stream][at] = sees[stream][at].max(sees[from][at]);
+                let known = sees[from].clone();
+                for (seen, known) in sees[stream].iter_mut().zip(known) {
+                    *seen = known.max(*seen);
                 }
             }
         }
