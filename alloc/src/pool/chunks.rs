@@ -27,6 +27,9 @@ pub(super) struct Chunk {
     life: u32,
     /// What a frontier must have reached before the bytes may be used again.
     pub(super) need: Clock,
+    /// While it is open: streams whose frontiers have, as bits. Others may have
+    /// come to since.
+    pub(super) streams: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,16 +139,17 @@ impl Chunks {
     }
 
     /// Cuts the chunk at `address`, inside it. What lies above becomes a chunk of
-    /// its own, in the same state and with the same need.
+    /// its own, in the same state, with the same need and streams.
     pub(super) fn cut(&mut self, chunk: u32, address: u64) {
         let lower = self.get_mut(chunk);
         let rest = ByteRange::new(address, lower.range.end);
         lower.range.end = address;
         let (above, run, state) = (lower.above, lower.run, lower.state);
-        let need = lower.need.clone();
+        let (need, streams) = (lower.need.clone(), lower.streams);
         let rest = self.insert(rest, run, need);
         let upper = self.get_mut(rest);
         upper.state = state;
+        upper.streams = streams;
         upper.below = chunk;
         upper.above = above;
         self.get_mut(chunk).above = rest;
@@ -186,6 +190,7 @@ impl Chunks {
             state: ChunkState::Used,
             life: 0,
             need,
+            streams: 0,
         };
         if let Some(id) = self.spare.pop() {
             let spare = self.get_mut(id);

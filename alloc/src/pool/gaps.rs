@@ -6,18 +6,25 @@
 //! enough is found by skipping leaves and reading one of them, and a gap begins,
 //! grows and ends at the cost of a search and a move inside a leaf.
 //!
-//! A gap may be long and yet hold no piece for some stream. What a stream has
-//! looked for there in vain is remembered, until the gap grows or the frontier of
-//! the stream does.
+//! A gap may be long and yet hold no piece for some stream. So it knows for each
+//! stream a bound on the longest piece that the stream may have there.
+//! It is lowered when the stream has looked in vain, adds up where gaps become
+//! one, stays where a gap loses bytes, and is the whole gap again when the stream
+//! has waited for something.
 
 use crate::ALIGNMENT;
 
 /// The most gaps in one leaf.
 const LEAF: usize = 32;
 
-/// The streams for which a gap remembers what it has not got; the others look
-/// each time.
+/// The streams for which a gap knows a bound; the others look each time.
 const STREAMS: usize = 8;
+
+/// Whole units of the alignment, as a bound counts them.
+#[inline]
+fn units(bytes: u64) -> u32 {
+    (bytes / ALIGNMENT).try_into().unwrap_or(u32::MAX)
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
@@ -26,8 +33,8 @@ pub(super) struct Gap {
     pub(super) len: u64,
     /// The lowest of its chunks.
     pub(super) first: u32,
-    /// By stream: units of the alignment that it may have in one piece here, as
-    /// far as is known.
+    /// By stream: units of the alignment that it may have in one piece here, or
+    /// more.
     most: [u32; STREAMS],
 }
 
@@ -40,28 +47,27 @@ impl Gap {
             len,
             first,
             most: std::array::from_fn(|stream| match streams >> stream & 1 {
-                1 => u32::MAX,
+                1 => units(len),
                 _ => 0,
             }),
         }
     }
 
-    /// The gap from where this one begins to `end`, of which one chunk is new:
-    /// open to `streams` (bits), it lies between this one and `upper`, if they are
-    /// there. What the other streams may have is what they might have before.
-    pub(super) fn grown(&self, end: u64, upper: Option<&Self>, streams: u64) -> Self {
-        let mut grown = Self {
-            len: end - self.start,
+    /// This gap and the one right above it as one. Pieces that `streams` (bits)
+    /// may have on both sides may be one piece then.
+    #[inline]
+    pub(super) fn with(&self, upper: &Self, streams: u64) -> Self {
+        Self {
+            len: self.len + upper.len,
+            most: std::array::from_fn(|stream| {
+                let (lower, upper) = (self.most[stream], upper.most[stream]);
+                match streams >> stream & 1 {
+                    1 => lower.saturating_add(upper),
+                    _ => lower.max(upper),
+                }
+            }),
             ..*self
-        };
-        for (stream, most) in grown.most.iter_mut().enumerate() {
-            if streams >> stream & 1 == 1 {
-                *most = u32::MAX;
-            } else if let Some(upper) = upper {
-                *most = upper.most[stream].max(*most);
-            }
         }
-        grown
     }
 
     /// The part of the gap from `start`, where the chunk `first` begins, to `end`.
@@ -83,8 +89,8 @@ impl Gap {
     /// Whether the stream may have `bytes` bytes here, as far as is known.
     #[inline]
     fn may_hold(&self, bytes: u64, stream: usize) -> bool {
-        let known = |&most: &u32| u64::from(most) >= bytes / ALIGNMENT;
-        self.len >= bytes && self.most.get(stream).is_none_or(known)
+        let bound = |&most: &u32| most >= units(bytes);
+        self.len >= bytes && self.most.get(stream).is_none_or(bound)
     }
 }
 
@@ -126,21 +132,28 @@ impl Gaps {
         self.find(Place { leaf: 0, at: 0 }, bytes, stream)
     }
 
-    /// The next higher one, after the one in that place was found not to.
-    pub(super) fn next(&mut self, place: Place, bytes: u64, stream: usize) -> Option<Place> {
+    /// The next higher one, after the stream was found to have no more than `most`
+    /// bytes in one piece in that place.
+    pub(super) fn next(
+        &mut self,
+        place: Place,
+        bytes: u64,
+        stream: usize,
+        most: u64,
+    ) -> Option<Place> {
         let gap = &mut self.leaves[place.leaf].gaps[place.at];
-        if let Some(most) = gap.most.get_mut(stream) {
-            *most = (bytes / ALIGNMENT - 1).try_into().unwrap_or(u32::MAX);
+        if let Some(bound) = gap.most.get_mut(stream) {
+            *bound = units(most);
         }
         let at = place.at + 1;
         self.find(Place { at, ..place }, bytes, stream)
     }
 
-    /// Forgets what the stream looked for in vain.
+    /// Forgets what is known about a stream.
     pub(super) fn forget(&mut self, stream: usize) {
         for gap in self.leaves.iter_mut().flat_map(|leaf| &mut leaf.gaps) {
-            if let Some(most) = gap.most.get_mut(stream) {
-                *most = u32::MAX;
+            if let Some(bound) = gap.most.get_mut(stream) {
+                *bound = units(gap.len);
             }
         }
     }
@@ -250,7 +263,7 @@ mod tests {
         gaps.insert(None, gap(0, 8));
         let bytes = 6 * ALIGNMENT;
         let place = gaps.lowest(bytes, 1).expect("long enough");
-        assert_eq!(gaps.next(place, bytes, 1), None);
+        assert_eq!(gaps.next(place, bytes, 1, bytes - ALIGNMENT), None);
         assert_eq!(gaps.lowest(bytes, 1), None);
         assert_eq!(gaps.lowest(bytes - ALIGNMENT, 1), Some(place));
         for stream in [0, STREAMS, STREAMS + 1] {
@@ -260,6 +273,24 @@ mod tests {
         assert_eq!(gaps.lowest(bytes, 1), None);
         gaps.forget(1);
         assert_eq!(gaps.lowest(bytes, 1), Some(place));
+        assert_eq!(gaps.lowest(9 * ALIGNMENT, 1), None, "longer than the gap");
+    }
+
+    /// Stream 0 may have all of both, stream 1 the upper one alone, and 2 neither.
+    #[test]
+    fn where_gaps_become_one_pieces_may_and_bounds_add_up() {
+        let lower = Gap::new(0, 3 * ALIGNMENT, 0, 0b001);
+        let upper = Gap::new(lower.end(), 5 * ALIGNMENT, 1, 0b011);
+        let mut gaps = Gaps::default();
+        gaps.insert(None, lower.with(&upper, 0b011));
+        for (stream, most) in [(0, 8), (1, 5), (STREAMS, 8)] {
+            assert!(gaps.lowest(most * ALIGNMENT, stream).is_some(), "{stream}");
+            let more = (most + 1) * ALIGNMENT;
+            assert_eq!(gaps.lowest(more, stream), None, "{stream}");
+        }
+        assert_eq!(gaps.lowest(ALIGNMENT, 2), None);
+        let apart = lower.with(&upper, 0);
+        assert!(!apart.may_hold(6 * ALIGNMENT, 0) && apart.may_hold(5 * ALIGNMENT, 0));
     }
 
     /// The index beside a sorted list that is searched from end to end.
@@ -307,7 +338,7 @@ mod tests {
             let mut found = gaps.lowest(bytes, stream);
             for wanted in list.iter().filter(|gap| gap.len >= bytes) {
                 assert_eq!(found.map(|place| gaps.get(place)), Some(*wanted));
-                found = found.and_then(|place| gaps.next(place, bytes, stream));
+                found = found.and_then(|place| gaps.next(place, bytes, stream, 0));
             }
             assert_eq!(found, None);
         }

@@ -113,19 +113,20 @@ impl Space {
         let (frontier, stream) = (clocks.frontier(stream), self.number(stream));
         let mut next = self.gaps.lowest(bytes, stream);
         while let Some(place) = next {
-            if let Some((first, last)) = self.lowest_in(self.gaps.get(place), bytes, frontier) {
-                return Some(Fit { place, first, last });
+            match self.lowest_in(&self.gaps.get(place), bytes, frontier) {
+                Ok((first, last)) => return Some(Fit { place, first, last }),
+                Err(most) => next = self.gaps.next(place, bytes, stream, most),
             }
-            next = self.gaps.next(place, bytes, stream);
         }
         None
     }
 
-    /// The first and the last chunk of the lowest bytes in a gap.
+    /// The first and the last chunk of the lowest bytes in a gap, or how many bytes
+    /// there are in one piece at most.
     #[inline]
-    fn lowest_in(&self, gap: Gap, bytes: u64, frontier: &Clock) -> Option<(u32, u32)> {
+    fn lowest_in(&self, gap: &Gap, bytes: u64, frontier: &Clock) -> Result<(u32, u32), u64> {
         let (mut first, mut start) = (gap.first, gap.start);
-        let mut at = gap.first;
+        let (mut at, mut most) = (gap.first, 0);
         loop {
             let chunk = self.chunks.get(at);
             let end = chunk.range.end;
@@ -135,10 +136,12 @@ impl Space {
             first = if usable { first } else { chunk.above };
             start = if usable { start } else { end };
             if end - start >= bytes {
-                return Some((first, at));
+                return Ok((first, at));
             }
-            if gap.end() - start < bytes {
-                return None;
+            most = most.max(end - start);
+            let rest = gap.end() - start;
+            if rest < bytes {
+                return Err(most.max(rest));
             }
             at = chunk.above;
         }
@@ -162,13 +165,13 @@ impl Space {
         }
     }
 
-    /// Opens what was deferred and `stream`, which has just waited for something,
-    /// has reached.
+    /// To be called when `stream` has waited for something, or is new: opens what
+    /// was deferred and its frontier has reached, and lets it look everywhere.
     pub(super) fn settle(&mut self, stream: StreamId, clocks: &Clocks) {
         let (frontier, stream) = (clocks.frontier(stream), self.number(stream));
         self.gaps.forget(stream);
         while let Some(chunk) = (self.deferred).next_reached(stream, frontier, &self.chunks) {
-            let streams = self.open_to(chunk, clocks);
+            let streams = self.streams(&self.chunks.get(chunk).need, clocks);
             self.open(chunk, streams, clocks);
         }
     }
@@ -181,7 +184,7 @@ impl Space {
     /// Adds bytes that nothing in this capture has used.
     pub(super) fn add(&mut self, granted: Span, clocks: &Clocks) {
         let chunk = self.chunks.add(granted);
-        self.open(chunk, u64::MAX, clocks);
+        self.give(chunk, Clock::default(), clocks);
     }
 
     /// What the stream may use at the ends of what was granted.
@@ -209,6 +212,7 @@ impl Space {
     fn open(&mut self, chunk: u32, streams: u64, clocks: &Clocks) {
         let opened = self.chunks.get_mut(chunk);
         opened.enter(ChunkState::Open);
+        opened.streams = streams;
         let (range, below, above) = (opened.range, opened.below, opened.above);
         let (below, above) = (self.chunks.open(below), self.chunks.open(above));
         let lower = self.gaps.below(range.start);
@@ -217,34 +221,40 @@ impl Space {
         match (below.and(lower), upper) {
             (None, None) => self.gaps.insert(lower, alone),
             (None, Some(upper)) => {
-                let gap = self.gaps.get(upper);
-                self.gaps
-                    .set(upper, alone.grown(gap.end(), Some(&gap), streams));
+                let gap = alone.with(&self.gaps.get(upper), streams);
+                self.gaps.set(upper, gap);
             }
             (Some(lower), None) => {
-                let gap = self.gaps.get(lower);
-                self.gaps.set(lower, gap.grown(range.end, None, streams));
+                let gap = self.gaps.get(lower).with(&alone, streams);
+                self.gaps.set(lower, gap);
             }
             (Some(lower), Some(upper)) => {
-                let (below, above) = (self.gaps.get(lower), self.gaps.get(upper));
+                let gap = self.gaps.get(lower).with(&alone, streams);
+                let gap = gap.with(&self.gaps.get(upper), streams);
                 self.gaps.remove(upper);
-                self.gaps
-                    .set(lower, below.grown(above.end(), Some(&above), streams));
+                self.gaps.set(lower, gap);
             }
         }
-        if above.is_some_and(|above| self.open_to(above, clocks) == streams) {
+        if above.is_some_and(|above| self.is_open_to(above, streams, clocks)) {
             self.merge(chunk);
         }
         if let Some(below) = below
-            && self.open_to(below, clocks) == streams
+            && self.is_open_to(below, streams, clocks)
         {
             self.merge(below);
         }
     }
 
-    /// The streams that may use the chunk.
-    fn open_to(&self, chunk: u32, clocks: &Clocks) -> u64 {
-        self.streams(&self.chunks.get(chunk).need, clocks)
+    /// Whether exactly these streams may use the chunk.
+    fn is_open_to(&mut self, chunk: u32, streams: u64, clocks: &Clocks) -> bool {
+        let known = self.chunks.get(chunk);
+        // What a stream has reached it has reached for good.
+        if known.streams & !streams != 0 {
+            return false;
+        }
+        let now = self.streams(&known.need, clocks);
+        self.chunks.get_mut(chunk).streams = now;
+        now == streams
     }
 
     /// The streams that have reached `need`, as bits. The last bit stands for all

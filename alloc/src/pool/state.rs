@@ -85,6 +85,7 @@ impl State {
         if self.policy.is_isolated() {
             self.spaces.push(Space::new(Whose::One(id)));
         }
+        self.settle(id);
         Ok(id)
     }
 

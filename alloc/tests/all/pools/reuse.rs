@@ -113,6 +113,18 @@ fn isolated_tags_share_no_bytes_even_in_order() {
     assert_eq!(pools.alloc(side, 4096, "b").unwrap().range, a.range);
 }
 
+/// Bytes that need nothing are anybody's, even a stream's that was not there when
+/// they were freed and has waited for nothing.
+#[test]
+fn a_stream_that_is_new_finds_what_needs_nothing() {
+    let pools = pools(Policy::ORDERED);
+    let main = pools.add_stream("main", "main").unwrap();
+    let a = pools.alloc(main, 4096, "a").unwrap();
+    pools.free(a.id).unwrap();
+    let late = pools.add_stream("late", "late").unwrap();
+    assert_eq!(pools.alloc(late, 4096, "b").unwrap().range, a.range);
+}
+
 /// a: read on side, freed. b: taken over on main, which has joined side, but
 /// never used, and freed. third has joined neither and may not have the bytes.
 #[test]
