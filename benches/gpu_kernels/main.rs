@@ -9,6 +9,7 @@
 mod attention;
 mod harness;
 mod indexer;
+mod store;
 
 use harness::{Harness, Outcome};
 use streamweir::Device;
@@ -27,5 +28,6 @@ fn main() -> Outcome {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let harness = Harness::new(device, filter)?;
     indexer::rows(&harness)?;
-    attention::rows(&harness)
+    attention::rows(&harness)?;
+    store::rows(&harness)
 }
