@@ -108,7 +108,7 @@ fn logits_fp8(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
 /// Patterns of e4m3 numbers of at most 30, in random order, as often as needed.
 fn codes(h: &Harness, count: usize) -> Vec<u8> {
     let random = h.shuffled(0, 1 << 16);
-    let code = |word: &i32| (word & 0x80) as u8 | (word & 0x7f) as u8 % 0x60;
+    let code = |word: &i32| (word & 0x80) as u8 | ((word & 0x7f) as u8 % 0x60);
     random.iter().map(code).cycle().take(count).collect()
 }
 
