@@ -24,8 +24,10 @@ pub fn order_key(logit: f32) -> u32 {
 pub fn select(logits: &[f32], k: usize) -> Vec<u32> {
     let mut entries: Vec<u32> = (0..logits.len() as u32).collect();
     if entries.len() > k {
-        // Stable: equals stay in order.
-        entries.sort_by_key(|&entry| Reverse(order_key(logits[entry as usize])));
+        // Best first, equals by entry: no two are equal.
+        entries.select_nth_unstable_by_key(k, |&entry| {
+            (Reverse(order_key(logits[entry as usize])), entry)
+        });
         entries.truncate(k);
         entries.sort_unstable();
     }

@@ -71,7 +71,7 @@ fn top_k_of_any_batch(bench: &mut Bench<'_>, size: Size) -> Outcome {
 /// rounds or holds its part; one row has a single value, one ascends.
 fn top_k_of_long_rows(bench: &mut Bench<'_>, size: Size) -> Outcome {
     let long = stretched(size);
-    for entries in [long, 4_099] {
+    for entries in [long, 9_001] {
         let all = entries as i32;
         let mut lens = vec![all, all / 4, all - 1];
         if long > 65_536 {
