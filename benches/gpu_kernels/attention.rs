@@ -1,7 +1,10 @@
 //! Attention over selected entries.
 
-use streamweir::kernels::dsv4::gather_attention;
-use streamweir::kernels::layout::LatentPages;
+use streamweir::kernels::dsv4::{
+    AttentionSplits, combine_attention, gather_attention, paged_attention, sparse_attention,
+};
+use streamweir::kernels::layout::{LatentFp8Pages, LatentPages};
+use streamweir::{Persistent, Stream};
 
 use crate::harness::{Harness, Outcome, Work};
 
@@ -17,7 +20,167 @@ pub(crate) fn rows(harness: &Harness) -> Outcome {
     for tokens in [1, 8, 32] {
         gather(harness, tokens, 512)?;
     }
+    for tokens in [1, 8, 32] {
+        fp8(harness, tokens, Entries::Selected(512))?;
+    }
+    for (tokens, entries) in [(1, 640), (32, 640), (1, 8192)] {
+        fp8(harness, tokens, Entries::All(entries))?;
+    }
     Ok(())
+}
+
+/// Tokens of the sliding window.
+const WINDOW: u32 = 128;
+/// Compressed entries that a sequence has in the fp8 cache: enough for those of
+/// all input sets to exceed the chip's cache.
+const CACHED: u32 = 2048;
+
+/// What the attention reads beside the window.
+#[derive(Clone, Copy)]
+enum Entries {
+    /// So many selected entries of a sequence.
+    Selected(u32),
+    /// All entries of sequences of this length.
+    All(u32),
+}
+
+/// What one launch reads and writes.
+struct Inputs {
+    q: Persistent<half::bf16>,
+    window: Persistent<u8>,
+    window_slots: Persistent<i32>,
+    latents: Persistent<u8>,
+    /// Slots, or page tables.
+    places: Persistent<i32>,
+    lens: Persistent<i32>,
+    sink: Persistent<f32>,
+    faults: Persistent<u32>,
+    out: Persistent<half::bf16>,
+}
+
+/// Both kernels of the attention over fp8 latents, with their scratch from the
+/// stream's pool, as a layer has it.
+fn fp8(harness: &Harness, tokens: u32, entries: Entries) -> Outcome {
+    let info = harness.device.info();
+    let (name, count) = match entries {
+        Entries::Selected(count) => ("sparse_attention", count),
+        Entries::All(count) => ("paged_attention", count),
+    };
+    let splits = AttentionSplits::for_device(tokens, HEADS, WINDOW + count, info.multiprocessors);
+    let window_pages = LatentFp8Pages::window(tokens + 1)?;
+    let (pages, stride) = match entries {
+        Entries::Selected(_) => (LatentFp8Pages::c4(tokens * CACHED / PAGE + 1)?, 0),
+        Entries::All(count) => {
+            let stride = count.div_ceil(2);
+            (LatentFp8Pages::c128(tokens * stride + 1)?, stride)
+        }
+    };
+    let sparse = harness.module.kernel::<sparse_attention>()?;
+    let paged = harness.module.kernel::<paged_attention>()?;
+    let combine = harness.module.kernel::<combine_attention>()?;
+    let shape = sparse_attention::shape(&splits, info.capability)?;
+    sparse.allow_shared(shape.shared_bytes)?;
+    paged.allow_shared(shape.shared_bytes)?;
+    let combine_shape = combine_attention::shape(&splits)?;
+    let scale = sparse_attention::scale();
+    let queries = u64::from(tokens) * u64::from(HEADS) * u64::from(DIM);
+    let read = u64::from(tokens) * u64::from(WINDOW + count);
+    harness.row(
+        name,
+        &format!("{tokens} x ({WINDOW} + {count})"),
+        Work {
+            bytes: 2 * 2 * queries + read * (584 + 4),
+            operations: 2 * 2 * u64::from(HEADS) * u64::from(DIM) * read,
+        },
+        |h| {
+            let places = match entries {
+                Entries::Selected(_) => {
+                    let mut slots = h.shuffled(PAGE as i32, tokens * CACHED);
+                    slots.truncate((tokens * count) as usize);
+                    slots
+                }
+                Entries::All(_) => h.shuffled(1, tokens * stride),
+            };
+            Ok(Inputs {
+                q: h.halves("queries", queries as usize)?,
+                window: h.latents("window", &window_pages)?,
+                window_slots: h
+                    .device
+                    .persistent_from("window slots", &h.shuffled(128, tokens * WINDOW))?,
+                latents: h.latents("latents", &pages)?,
+                places: h.device.persistent_from("places", &places)?,
+                lens: h
+                    .device
+                    .persistent_from("lengths", &vec![count as i32; tokens as usize])?,
+                sink: h.floats("sink", HEADS as usize)?,
+                faults: h.device.persistent_from("faults", &[0])?,
+                out: h.device.persistent("attention", queries as usize)?,
+            })
+        },
+        |main: &Stream, i: &Inputs| {
+            let partial = main.scratch::<f32>("sums", splits.partial_len())?;
+            let stats = main.scratch::<f32>("stats", splits.stats_len())?;
+            match entries {
+                Entries::Selected(_) => main.launch(
+                    &sparse,
+                    shape,
+                    (
+                        &i.q,
+                        &i.window,
+                        &i.window_slots,
+                        &i.latents,
+                        &i.places,
+                        &partial,
+                        &stats,
+                        &i.faults,
+                        window_pages,
+                        pages,
+                        tokens,
+                        HEADS,
+                        WINDOW,
+                        count,
+                        scale,
+                    ),
+                )?,
+                Entries::All(_) => main.launch(
+                    &paged,
+                    paged_attention::shape(&splits, info.capability, count, stride, &pages)?,
+                    (
+                        &i.q,
+                        &i.window,
+                        &i.window_slots,
+                        &i.latents,
+                        &i.places,
+                        &i.lens,
+                        &partial,
+                        &stats,
+                        &i.faults,
+                        window_pages,
+                        pages,
+                        tokens,
+                        HEADS,
+                        WINDOW,
+                        count,
+                        stride,
+                        scale,
+                    ),
+                )?,
+            }
+            Ok(main.launch(
+                &combine,
+                combine_shape,
+                (
+                    &partial,
+                    &stats,
+                    &i.sink,
+                    &i.out,
+                    tokens,
+                    HEADS,
+                    splits.splits(),
+                ),
+            )?)
+        },
+    )
 }
 
 fn gather(harness: &Harness, tokens: u32, selected: u32) -> Outcome {

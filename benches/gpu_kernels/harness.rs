@@ -13,6 +13,7 @@ use half::bf16;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+use streamweir::kernels::layout::LatentFp8Pages;
 use streamweir::{Device, Module, Persistent, Stream};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -145,6 +146,26 @@ impl Harness {
             .map(|b| i32::from_le_bytes([b[0], b[1], b[2], b[3]]) as f32 / 2_147_483_648.0)
             .collect();
         Ok(self.device.persistent_from(name, &values)?)
+    }
+
+    /// A pool of fp8 latents: random numbers, scales of about 2^-8.
+    pub(crate) fn latents(&self, name: &str, pages: &LatentFp8Pages) -> Outcome<Persistent<u8>> {
+        let layout = pages.layout();
+        let mut bytes = vec![0_u8; layout.pool_bytes() as usize];
+        self.random.borrow_mut().fill_bytes(&mut bytes);
+        for page in bytes.chunks_exact_mut(layout.page_bytes() as usize) {
+            let (values, scales) = page.split_at_mut(layout.scale_offset() as usize);
+            for token in values.chunks_exact_mut(layout.value_bytes() as usize) {
+                // No pattern that is not a number, and rotated values below 2.
+                let (nope, rotated) = token.split_at_mut(LatentFp8Pages::NOPE as usize);
+                nope.iter_mut().for_each(|code| *code &= 0xf7);
+                rotated.chunks_exact_mut(2).for_each(|half| half[1] &= 0xbf);
+            }
+            scales
+                .iter_mut()
+                .for_each(|scale| *scale = 116 + (*scale & 7));
+        }
+        Ok(self.device.persistent_from(name, &bytes)?)
     }
 
     /// The page table of `sequences` sequences of `pages` pages each, the pages

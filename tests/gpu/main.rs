@@ -10,6 +10,7 @@ mod adopt;
 mod audit;
 mod capture;
 mod faults;
+mod gemm;
 mod infer;
 mod isolated;
 mod planned;
@@ -89,6 +90,7 @@ fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
         ("adopt", adopt::TESTS),
         ("audit", audit::TESTS),
         ("infer", infer::TESTS),
+        ("gemm", gemm::TESTS),
         ("fault", faults::TESTS),
     ] {
         for &(name, test) in list {
@@ -118,6 +120,7 @@ fn without_device(why: &str) -> Vec<Trial> {
         ("adopt", adopt::TESTS),
         ("audit", audit::TESTS),
         ("infer", infer::TESTS),
+        ("gemm", gemm::TESTS),
         ("fault", faults::TESTS),
     ];
     let own = own
