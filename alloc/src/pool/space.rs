@@ -351,6 +351,10 @@ mod tests {
         for shared in [false, true] {
             let (mut space, mut clocks, main, side) = with_deferred(shared);
             join(&mut space, &mut clocks, main, side);
+            let gap = space
+                .gaps
+                .get(space.gaps.lowest(64 * PIECE, 0).expect("one gap"));
+            assert_eq!(space.range(gap.first).len(), 64 * PIECE, "of one chunk");
             assert!(space.take(main, 64 * PIECE, &clocks).is_some());
         }
     }
@@ -389,18 +393,30 @@ mod tests {
         assert_eq!(space.range(rest).start, space.range(wide).end);
     }
 
+    /// 63 chunks wait for a stream `lazy`, while another one comes and goes between
+    /// main and side. The stream `idle` looks at it each time and reaches nothing.
     #[test]
-    fn notes_of_a_stream_that_reaches_nothing_do_not_pile_up() {
-        let (mut space, mut clocks, main, side) = with_deferred(true);
-        let idle = clocks.add_stream();
-        for _ in 0..2000 {
-            join(&mut space, &mut clocks, side, main);
+    fn what_waits_long_is_kept_while_notes_of_the_rest_do_not_pile_up() {
+        for idle_gets_it in [false, true] {
+            let (mut space, mut clocks, main, side) = with_deferred(true);
+            let (lazy, idle) = (clocks.add_stream(), clocks.add_stream());
             join(&mut space, &mut clocks, main, side);
-            join(&mut space, &mut clocks, idle, idle);
-            let chunk = space.take(main, PIECE, &clocks).expect("all came back");
-            give_after_both(&mut space, &mut clocks, chunk, main, side);
+            for chunk in [(); 63].map(|()| space.take(main, PIECE, &clocks).expect("room")) {
+                give_after_both(&mut space, &mut clocks, chunk, main, lazy);
+            }
+            for _ in 0..2000 {
+                let chunk = space.take(main, PIECE, &clocks).expect("it came back");
+                give_after_both(&mut space, &mut clocks, chunk, main, side);
+                join(&mut space, &mut clocks, idle, idle);
+                join(&mut space, &mut clocks, side, main);
+                join(&mut space, &mut clocks, main, side);
+            }
+            let bound = 5 * (65 + 2 * space.chunks.len());
+            assert!(space.deferred.entries() <= bound);
+            let waiter = if idle_gets_it { idle } else { lazy };
+            join(&mut space, &mut clocks, waiter, main);
+            join(&mut space, &mut clocks, waiter, lazy);
+            assert!(space.take(waiter, 63 * PIECE, &clocks).is_some());
         }
-        let bound = 4 * (65 + 2 * space.chunks.len());
-        assert!(space.deferred.entries() <= bound);
     }
 }

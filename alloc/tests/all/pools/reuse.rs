@@ -123,6 +123,7 @@ fn a_stream_that_is_new_finds_what_needs_nothing() {
     pools.free(a.id).unwrap();
     let late = pools.add_stream("late", "late").unwrap();
     assert_eq!(pools.alloc(late, 4096, "b").unwrap().range, a.range);
+    assert_eq!(pools.report().reserved, 4 * KIB);
 }
 
 /// a: read on side, freed. b: taken over on main, which has joined side, but
@@ -158,6 +159,30 @@ fn an_event_orders_like_a_join() {
     assert!(pools.reached(main, read));
     assert!(!pools.reached(main, later));
     assert_eq!(pools.alloc(main, 4096, "b").unwrap().range, a.range);
+}
+
+/// Two neighbours merge that main alone may use. Then side comes to reach the use
+/// of the first, and not that of the second.
+///
+/// main:  r(a) -- e -- r(b) -- free(a), free(b)
+/// side:           \---------------------------- alloc, alloc
+#[test]
+fn merged_bytes_need_what_both_parts_needed() {
+    for first in [0, 1] {
+        let (pools, main, side) = forked(Policy::ORDERED);
+        let blocks = ["a", "b"].map(|name| pools.alloc(main, 4096, name).unwrap());
+        pools.record(main, &[blocks[first].id]).unwrap();
+        let event = pools.snapshot(main).unwrap();
+        pools.record(main, &[blocks[1 - first].id]).unwrap();
+        for block in blocks {
+            pools.free(block.id).unwrap();
+        }
+        pools.wait(side, &event).unwrap();
+        for name in ["c", "d"] {
+            let block = pools.alloc(side, 4096, name).unwrap();
+            assert!(!block.range.overlaps(&blocks[1 - first].range), "{name}");
+        }
+    }
 }
 
 #[test]

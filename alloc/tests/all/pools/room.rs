@@ -47,6 +47,19 @@ fn the_end_of_a_pool_is_made_longer() {
     }
 }
 
+/// The segment has less left than side asks for, and what is free before that is
+/// not for side: nothing of the segment is taken for it in vain.
+#[test]
+fn what_a_stream_may_not_have_is_no_end_for_it() {
+    let (pools, main, side) = forked(Policy::ORDERED);
+    let most = pools.alloc(main, 60 * KIB, "most").unwrap();
+    pools.record(main, &[most.id]).unwrap();
+    pools.free(most.id).unwrap();
+    let other = pools.alloc(side, 8 * KIB, "other").unwrap();
+    assert!(!other.range.overlaps(&most.range));
+    assert_eq!(pools.report().reserved, 68 * KIB);
+}
+
 /// Two neighbours, of which side may have the second alone: main gets both in one
 /// piece, and what it leaves of the second is still for either.
 #[test]
@@ -61,6 +74,28 @@ fn one_piece_may_lie_in_bytes_of_different_needs() {
     let rest = pools.alloc(side, 2 * KIB, "rest").unwrap();
     assert_eq!(rest.range.start, both.range.end);
     assert_eq!(pools.report().reserved, 8 * KIB);
+}
+
+/// A gap of three, of which side may have the one in the middle, and a gap further
+/// up: the lower one is too small for what main asks for first, and just right for
+/// what it asks for then.
+#[test]
+fn a_look_in_vain_hides_no_room_from_a_smaller_request() {
+    let (pools, main, side) = forked(Policy::ORDERED);
+    let a = pools.alloc(main, 8 * KIB, "a").unwrap();
+    let b = pools.alloc(side, 8 * KIB, "b").unwrap();
+    let c = pools.alloc(main, 8 * KIB, "c").unwrap();
+    pools.alloc(main, 4 * KIB, "wall").unwrap();
+    let room = pools.alloc(main, 12 * KIB, "room").unwrap();
+    assert_eq!((a.range.end, b.range.end), (b.range.start, c.range.start));
+    for (stream, block) in [(main, a), (side, b), (main, c), (main, room)] {
+        pools.record(stream, &[block.id]).unwrap();
+        pools.free(block.id).unwrap();
+    }
+    let large = pools.alloc(main, 12 * KIB, "large").unwrap();
+    assert_eq!(large.range, room.range);
+    let fits = pools.alloc(main, 8 * KIB, "fits").unwrap();
+    assert_eq!(fits.range, a.range);
 }
 
 #[test]
