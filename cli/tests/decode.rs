@@ -1,8 +1,7 @@
 //! `streamweir decode` as it is run: output and exit codes.
 
-mod common;
+use std::process::{Command, Output};
 
-use common::run;
 use serde_json::Value;
 
 const SHORT: [&str; 9] = [
@@ -17,8 +16,16 @@ const SHORT: [&str; 9] = [
     "--json",
 ];
 
+fn decode(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_streamweir"))
+        .arg("decode")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
 fn arms(more: &[&str]) -> (i32, Value) {
-    let output = run("decode", &[&SHORT[..], more].concat());
+    let output = decode(&[&SHORT[..], more].concat());
     let stderr = str::from_utf8(&output.stderr).unwrap();
     let value = serde_json::from_slice(&output.stdout).expect(stderr);
     (output.status.code().unwrap(), value)
@@ -107,7 +114,7 @@ fn wrong_words_are_usage_errors() {
         &["--context", "100"],
         &["--overlap", "some"],
     ] {
-        let output = run("decode", arguments);
+        let output = decode(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
         assert!(output.stdout.is_empty());
         let stderr = str::from_utf8(&output.stderr).unwrap();
