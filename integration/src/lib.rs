@@ -5,5 +5,6 @@
 //! with memory that cannot. [`dsv4`] is the decode path of the model's attention
 //! with all of its streams, driven by many sessions.
 
+mod common;
 pub mod demo;
 pub mod dsv4;

@@ -33,6 +33,7 @@ pub use arm::{Arm, Repair};
 pub use error::Error;
 pub use sizes::Size;
 
+use crate::common::name_of;
 use model::Model;
 use replay::Outcome;
 
@@ -176,12 +177,4 @@ pub fn run_arms(
 pub fn trace(device: &Device, config: &Config, arm: Arm) -> Result<Trace, Error> {
     let model = Model::new(device, config.size, config.seed)?;
     Ok(arm.capture(device, &model)?.trace().clone())
-}
-
-fn name_of(device: &Device) -> String {
-    let info = device.info();
-    match info.backend {
-        "sim" => "sim".to_owned(),
-        backend => format!("{backend}:{} {}", info.ordinal, info.name),
-    }
 }

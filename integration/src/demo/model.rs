@@ -5,9 +5,9 @@
 //! reads it: a key that an earlier replay got wrong does not live on.
 
 use half::bf16;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
-use rand::{Rng, SeedableRng};
 use streamweir_kernels::dsv4::{
     gather_attention, image, index_key_store, index_weights, indexer_logits, mix, query_projection,
     top_k,
@@ -17,6 +17,7 @@ use streamweir_sched::{Device, LoadedKernel, Persistent};
 
 use super::error::Error;
 use super::sizes::{Dims, Size};
+use crate::common::units;
 
 /// A few chained layers with their caches, one batch of inputs, and room for
 /// the results.
@@ -165,14 +166,8 @@ struct Random(StdRng);
 impl Random {
     /// Numbers between `-scale` and `scale`.
     fn halves(&mut self, len: usize, scale: f32) -> Vec<bf16> {
-        // Flash takes half a billion of these: a whole word each would be
-        // thrown away for the most part.
-        let mut words = vec![0_u8; 2 * len];
-        self.0.fill_bytes(&mut words);
-        words
-            .chunks_exact(2)
-            .map(|word| i16::from_le_bytes([word[0], word[1]]))
-            .map(|word| bf16::from_f32(f32::from(word) / 32768.0 * scale))
+        units(&mut self.0, len)
+            .map(|unit| bf16::from_f32(unit * scale))
             .collect()
     }
 

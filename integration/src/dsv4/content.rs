@@ -6,8 +6,8 @@
 //! the rest on the device.
 
 use half::bf16;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use streamweir_kernels::layout::{LatentFp8Pages, PageLayout};
 use streamweir_kernels::reference::{quantise_e4m3, quantise_ue8m0};
 use streamweir_sched::kernel::Element;
@@ -16,6 +16,7 @@ use streamweir_sched::{Capture, Device, Persistent, part};
 use super::cache::{Entries, Geometry, IndexKeyPool, KeyPages, LayerCache};
 use super::config::INDEX_DIM;
 use super::error::Error;
+use crate::common::units;
 
 /// Tokens that are made; the pages of a pool repeat them.
 const MADE: u32 = 8192;
@@ -47,10 +48,8 @@ impl Content {
                 KeyPages::Bf16(pages) => {
                     let (made, dim) = (made(pages.layout()), pages.dim());
                     let len = made * pages.layout().tokens_per_page() * dim;
-                    let values: Vec<bf16> = floats(random, len as usize)
-                        .into_iter()
-                        .map(bf16::from_f32)
-                        .collect();
+                    let values: Vec<bf16> =
+                        units(random, len as usize).map(bf16::from_f32).collect();
                     Keys::Bf16(device.persistent_from("content: index keys", &values)?)
                 }
                 KeyPages::Fp8(pages) => {
@@ -119,7 +118,7 @@ fn latent_pages(random: &mut StdRng, layout: &PageLayout) -> Vec<u8> {
         LatentFp8Pages::GROUP as usize,
     );
     pages(layout, |values, scales| {
-        let row = floats(random, LatentFp8Pages::DIM as usize);
+        let row = units(random, LatentFp8Pages::DIM as usize).collect::<Vec<_>>();
         for (at, group) in row[..nope].chunks_exact(group).enumerate() {
             let (codes, scale) = quantise_ue8m0(group);
             values[at * codes.len()..][..codes.len()].copy_from_slice(&codes);
@@ -133,7 +132,7 @@ fn latent_pages(random: &mut StdRng, layout: &PageLayout) -> Vec<u8> {
 
 fn key_pages(random: &mut StdRng, layout: &PageLayout) -> Vec<u8> {
     pages(layout, |values, scales| {
-        let (codes, scale) = quantise_e4m3(&floats(random, INDEX_DIM as usize));
+        let (codes, scale) = quantise_e4m3(&units(random, INDEX_DIM as usize).collect::<Vec<_>>());
         values.copy_from_slice(&codes);
         scales.copy_from_slice(&scale.to_le_bytes());
     })
@@ -153,14 +152,4 @@ fn pages(layout: &PageLayout, mut token: impl FnMut(&mut [u8], &mut [u8])) -> Ve
         }
     }
     bytes
-}
-
-/// Numbers from -1 to 1.
-fn floats(random: &mut StdRng, len: usize) -> Vec<f32> {
-    let mut bytes = vec![0_u8; 2 * len];
-    random.fill_bytes(&mut bytes);
-    bytes
-        .chunks_exact(2)
-        .map(|b| f32::from(i16::from_le_bytes([b[0], b[1]])) / 32768.0)
-        .collect()
 }

@@ -10,6 +10,7 @@ use super::config::Overlap;
 use super::decoder::{Arm, Engine, Pools, Setup};
 use super::error::Error;
 use super::sessions::{Load, Transcript};
+use crate::common::name_of;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,12 +191,4 @@ impl Matrix {
 struct Played {
     report: ArmReport,
     transcript: Transcript,
-}
-
-fn name_of(device: &Device) -> String {
-    let info = device.info();
-    match info.backend {
-        "sim" => "sim".to_owned(),
-        backend => format!("{backend}:{} {}", info.ordinal, info.name),
-    }
 }

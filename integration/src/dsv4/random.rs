@@ -9,10 +9,11 @@ use std::collections::HashMap;
 
 use half::bf16;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt as _, SeedableRng};
+use rand::{RngExt as _, SeedableRng};
 use streamweir_sched::{Device, Persistent, part};
 
 use super::error::Error;
+use crate::common::units;
 
 /// Values of the block.
 const BLOCK: usize = 1 << 21;
@@ -32,12 +33,7 @@ pub(super) struct Random<'a> {
 impl<'a> Random<'a> {
     pub(super) fn new(device: &'a Device, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let mut bytes = vec![0_u8; 2 * BLOCK];
-        rng.fill_bytes(&mut bytes);
-        let values = bytes
-            .chunks_exact(2)
-            .map(|b| f32::from(i16::from_le_bytes([b[0], b[1]])) / 32768.0)
-            .collect();
+        let values = units(&mut rng, BLOCK).collect();
         Self {
             device,
             rng,
