@@ -151,6 +151,8 @@ fn noted_calls_declare_what_their_nodes_touch() {
             order(driver, rig.main, rig.side).unwrap();
             let side = || rig.add(rig.side, 0, to);
             let main = || rig.add(rig.main, 0, 1);
+            // SAFETY: both streams are the rig's and capture; the calls touch its
+            // memory alone.
             unsafe {
                 // The side's call is noted first, though its node is no earlier.
                 calls_ref
@@ -167,6 +169,7 @@ fn noted_calls_declare_what_their_nodes_touch() {
             calls,
             ..rig.options()
         };
+        // SAFETY: a live graph that nobody changes.
         unsafe { audit(&rig.device, graph, options) }.unwrap()
     };
     let safe = verdict(&capture(false));
@@ -191,6 +194,7 @@ fn what_stands_before_a_call_is_not_the_calls() {
     let mut calls = CallLog::default();
     begin(driver, rig.main).unwrap();
     rig.bump(rig.main, 0);
+    // SAFETY: the stream is the rig's and captures.
     let noted = unsafe {
         calls.call(&rig.device, rig.main, "gemm", Some(&[]), || {
             rig.bump(rig.main, 1)
