@@ -37,7 +37,7 @@ impl fmt::Display for Table<'_> {
             "wrong",
             "hazards",
             "reserved",
-            "peak",
+            "floor",
             "µs/step",
             "speedup"
         );

@@ -258,11 +258,13 @@ impl Decoder<'_> {
             .unwrap_or(0)
     }
 
-    /// The most bytes that are held at one moment of a recording.
-    pub fn peak(&self) -> u64 {
-        self.graphs
-            .values()
-            .map(|graph| graph.pools().peak)
+    /// The least bytes that the scratch of the largest graph can do with, as the
+    /// verifier counts it (R9).
+    pub fn floor(&self) -> u64 {
+        self.reports()
+            // The last row is of all pools together, or of the only one.
+            .filter_map(|(_, report)| report.growth.last())
+            .map(|growth| growth.floor)
             .max()
             .unwrap_or(0)
     }

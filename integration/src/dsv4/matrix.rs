@@ -62,7 +62,7 @@ pub struct ArmReport {
     pub report: Option<Report>,
     /// Bytes that the pools take of the arena that all buckets share.
     pub reserved: u64,
-    /// The most bytes that were held at one moment of any recording.
+    /// The least bytes that the scratch of the largest graph can do with.
     pub floor: u64,
     /// Ids and positions outside pools and tables that kernels met.
     pub faults: u32,
@@ -148,7 +148,7 @@ impl Matrix {
             .filter(|(_, report)| report.hazards_total > 0)
             .last()
             .map(|(_, report)| report.clone());
-        let (reserved, floor) = (decoder.reserved(), decoder.peak());
+        let (reserved, floor) = (decoder.reserved(), decoder.floor());
         let faults = decoder.engine().faults()?;
         Ok(Played {
             report: ArmReport {
