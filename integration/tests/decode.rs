@@ -161,6 +161,11 @@ fn buckets_share_their_memory() {
         .collect();
     assert_eq!(each.len(), 3);
     assert_eq!(decoder.reserved(), *each.iter().max().unwrap());
+    let engine = decoder.engine();
+    assert_eq!(
+        [1, 2, 3].map(|batch| engine.bucket(batch).unwrap()),
+        [1, 2, 3]
+    );
     let ranges: Vec<_> = decoder
         .graphs()
         .values()
@@ -177,4 +182,52 @@ fn buckets_share_their_memory() {
         .collect();
     let overlap = |a: &(u64, u64), b: &(u64, u64)| a.0 < b.1 && b.0 < a.1;
     assert!(overlap(&ranges[0], &ranges[1]) && overlap(&ranges[1], &ranges[2]));
+}
+
+/// With the indexer on one stream, nothing of it is on main and nothing of main
+/// on it.
+#[test]
+fn the_indexer_is_on_the_streams_that_the_overlap_says() {
+    let device = Device::sim(1);
+    let mut engine = Engine::new(&device, setup(IndexKeys::Bf16)).unwrap();
+    for (overlap, expected) in [
+        (Overlap::Off, &["main"][..]),
+        (Overlap::IndexerOnly, &["indexer", "main"]),
+        (
+            Overlap::Full,
+            &[
+                "compressor",
+                "idx_q",
+                "idx_weights",
+                "indexer",
+                "kv",
+                "main",
+            ],
+        ),
+    ] {
+        let decoder = engine
+            .prepare(arm(overlap, Pools::Tagged, Exec::Graph))
+            .unwrap();
+        let trace = decoder.graphs()[&3].trace();
+        let mut streams: Vec<_> = trace.streams.iter().map(|s| s.name.as_str()).collect();
+        streams.sort_unstable();
+        assert_eq!(streams, expected, "{overlap}");
+        let of = |scope: &str| {
+            let mut names: Vec<_> = (trace.buffers.iter())
+                .filter(|buffer| buffer.name == scope)
+                .filter_map(|buffer| buffer.stream())
+                .map(|stream| trace.streams[stream.index()].name.as_str())
+                .collect();
+            names.dedup();
+            names
+        };
+        let side = |full| match overlap {
+            Overlap::Off => ["main"],
+            Overlap::IndexerOnly => ["indexer"],
+            Overlap::Full => [full],
+        };
+        assert_eq!(of("head weights"), side("idx_weights"), "{overlap}");
+        assert_eq!(of("index queries"), side("idx_q"), "{overlap}");
+        assert_eq!(of("logits"), side("indexer"), "{overlap}");
+    }
 }

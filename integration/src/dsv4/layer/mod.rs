@@ -88,7 +88,9 @@ impl Layer<'_> {
         let indexed = self.kind == LayerKind::C4;
         let compressor = self.fork(full && self.kind != LayerKind::Window, main, "compressor")?;
         let indexer = self.fork(indexed && step.overlap != Overlap::Off, main, "indexer")?;
-        let idx_weights = self.fork(indexed && full, main, "idx_weights")?;
+        // Where the indexer has one stream, it is that of its weights, too.
+        let from = if full { main } else { &indexer };
+        let idx_weights = self.fork(indexed && full, from, "idx_weights")?;
 
         let qkv_a = main.scratch::<bf16>("qkv_a", step.len(config.qkv()))?;
         let weight = &self.weights.qkv_a;
