@@ -333,6 +333,17 @@ pub enum Error {
         declared: streamweir_trace::AccessMode,
     },
 
+    /// Nodes of a graph could not be timed.
+    #[error("{node} of graph \"{graph}\" was not timed: {why}")]
+    NotTimed {
+        /// The graph.
+        graph: String,
+        /// The node.
+        node: String,
+        /// Why.
+        why: &'static str,
+    },
+
     /// The writes of a graph could not be looked for.
     #[error("the writes of graph \"{capture}\" were not inferred: {why}")]
     Infer {

@@ -296,6 +296,48 @@ fn what_the_engine_records_is_judged_with_our_part() {
 }
 
 #[test]
+fn memory_that_the_engine_has_not_named_is_its_own_affair() {
+    let fill = |engine: &Engine, stream: StreamHandle, address: u64| {
+        // SAFETY: live memory, in a graph that is never replayed.
+        unsafe { engine.driver.fill_async(stream, address, 9, 16) }.unwrap();
+    };
+    // A new buffer and a new stream, which a capture does not forbid an engine
+    // that asks for it.
+    let own = |engine: &Engine| {
+        let driver = &engine.driver;
+        let mode = driver.capture_mode_exchange(CaptureMode::Relaxed).unwrap();
+        let own = (
+            driver.mem_alloc(64).unwrap(),
+            driver.stream_create(0).unwrap(),
+        );
+        driver.capture_mode_exchange(mode).unwrap();
+        own
+    };
+    let (verdict, text) = beside(|engine, _| fill(engine, engine.raw, own(engine).0));
+    assert_eq!(verdict, Verdict::Safe, "{text}");
+
+    // Unless it does not order its own nodes.
+    let (verdict, text) = beside(|engine, _| {
+        let (own, other) = own(engine);
+        let event = |from: StreamHandle, to: StreamHandle| {
+            let event = engine.driver.event_create(false).unwrap();
+            // SAFETY: all are live.
+            unsafe {
+                let scope = streamweir::driver::EventScope::Internal;
+                engine.driver.event_record(event, from, scope).unwrap();
+                engine.driver.stream_wait(to, event, scope).unwrap();
+            }
+        };
+        event(engine.raw, other);
+        fill(engine, engine.raw, own);
+        fill(engine, other, own);
+        event(other, engine.raw);
+    });
+    assert_eq!(verdict, Verdict::Hazard, "{text}");
+    assert!(text.contains("memory of the engine at 0x"), "{text}");
+}
+
+#[test]
 fn an_attachment_that_is_dropped_leaves_a_graph_that_works() {
     let engine = Engine::new();
     let Engine { driver, device, .. } = &engine;

@@ -19,5 +19,6 @@ mod overlap;
 mod planned;
 mod readme;
 mod spinning;
+mod timing;
 mod truth;
 mod ui;

@@ -335,6 +335,9 @@ impl Product {
         let touches = [reads(x), reads(weight), writes(y)];
         let mut call = ForeignCall::new("gemm", &touches)
             .stateless()
+            // The sums of a split product wait for its parts: that is what the
+            // library launches them early for.
+            .waits()
             .keep(product.clone());
         if product.workspace > 0 {
             call = call.workspace(product.workspace, WORKSPACE_ALIGNMENT);

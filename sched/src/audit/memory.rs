@@ -35,6 +35,7 @@ pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) 
         &device.inner,
         &mut trace,
         touches,
+        Unnamed::IsUnknown,
         |_| true,
         |node| !declared.contains(&node),
     )?;
@@ -45,16 +46,28 @@ pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) 
     })
 }
 
+/// What device memory is that is allocated and that nobody has named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unnamed {
+    /// Unknown memory: whoever asks has named all that the graph may touch.
+    IsUnknown,
+    /// Memory of an engine that has named only what it shares: a buffer like
+    /// others, without a name.
+    IsTheEngines,
+}
+
 /// Attributes to memory what nodes touch that nobody has declared: the operands
 /// of copies and fills among the nodes `operated`, the words of kernels among
 /// the nodes `undeclared`, and the accesses by address in `touches`. The memory
 /// is that of the trace's buffers, of the device's persistent buffers, which
 /// are added unless a buffer of the trace is there, of allocation nodes, and
-/// what the driver knows of. Returns the buffers that stand outside the graph.
+/// what the driver knows of, which `unnamed` is about. Returns the buffers that
+/// stand outside the graph and have a name.
 pub(crate) fn attribute(
     device: &DeviceInner,
     trace: &mut Trace,
     mut touches: Vec<(NodeId, DeclaredAccess)>,
+    unnamed: Unnamed,
     operated: impl Fn(NodeId) -> bool,
     undeclared: impl Fn(NodeId) -> bool,
 ) -> Result<Vec<BufferId>> {
@@ -74,7 +87,17 @@ pub(crate) fn attribute(
         .collect();
     graph_buffers(trace);
     operands(trace, &mut touches, operated);
-    let more = strangers(device, trace, &touches, &undeclared)?;
+    let mut more = strangers(device, trace, &touches, &undeclared)?;
+    if unnamed == Unnamed::IsTheEngines {
+        more.retain(|memory| {
+            let live = memory.known == Known::Live;
+            if live {
+                let name = format!("memory of the engine at {:#x}", memory.range.start);
+                trace.add_buffer(Buffer::persistent(name, memory.range));
+            }
+            !live
+        });
+    }
     let memory = KnownMemory::of_trace(trace, more);
     for &(node, DeclaredAccess { range, mode }) in &touches {
         touch(trace, &memory, node, range, mode);

@@ -34,7 +34,7 @@ use streamweir_trace::{BufferId, ByteRange, NodeId, Trace};
 use streamweir_verify::{Options, Report, verify_with};
 
 pub use calls::{CallLog, DeclaredAccess};
-pub(crate) use memory::attribute;
+pub(crate) use memory::{Unnamed, attribute};
 
 use crate::device::Device;
 use crate::driver::{GraphHandle, NodeHandle};

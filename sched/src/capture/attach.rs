@@ -15,7 +15,7 @@ use super::inside::Inside;
 use super::options::{CaptureOptions, Placement};
 use super::session::{Core, Mode, State};
 use super::trace::Traces;
-use crate::audit::attribute;
+use crate::audit::{Unnamed, attribute};
 use crate::device::{Device, DeviceStream};
 use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Result};
@@ -43,8 +43,9 @@ impl Device {
     /// Nodes that the engine records are part of the order, and are judged as
     /// [`audit`](crate::audit) judges a graph of any origin: copies, fills and
     /// allocations by their operands, kernels by the words of their parameters,
-    /// which are reported as not analysed. The scratch is of an arena of its own, and a group in the
-    /// options is not used: the engine's replays take no turns. Ordering them
+    /// which are reported as not analysed. Memory that the engine uses and has
+    /// not named is its own affair, as long as its own nodes are in order. The
+    /// scratch is of an arena of its own, and a group in the options is not used: the engine's replays take no turns. Ordering them
     /// against graphs and eager runs on the same persistent buffers is the
     /// engine's.
     ///
@@ -127,7 +128,15 @@ impl Attached {
         } = &mut traces;
         // What the engine's own nodes touch, as far as it can be seen.
         let of_engine = |node: NodeId| theirs.contains(&node);
-        attribute(&core.device, declared, Vec::new(), of_engine, of_engine)?;
+        let unnamed = Unnamed::IsTheEngines;
+        attribute(
+            &core.device,
+            declared,
+            Vec::new(),
+            unnamed,
+            of_engine,
+            of_engine,
+        )?;
         let judged = core.judge(&traces);
         let pools = core.session.pools.report();
         let keep = core.keep()?;

@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::BlockId;
-use streamweir_trace::{AccessMode, ByteRange, ScopeId, StreamId};
+use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, StreamId};
 
 use super::planned::Deferred;
 use crate::device::{EventInner, KernelInfo, PersistentInner};
@@ -79,6 +79,8 @@ pub(super) enum What {
     Foreign {
         name: String,
         entry: Range<u32>,
+        /// What the caller says of its kernels.
+        pdl: PdlWait,
     },
 }
 

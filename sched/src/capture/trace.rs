@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
-    Access, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge, FillNode,
-    KernelNode, Node, NodeId, NodeKind, Param, PointerParam, SourceLine, Stream, StreamEnd, Trace,
+    Access, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge, EdgeKind,
+    FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, PointerParam, SourceLine, Stream,
+    StreamEnd, Trace,
 };
 
 use super::record::{BufferKey, Command, Recording, What};
@@ -152,6 +153,10 @@ struct Builder<'a> {
     /// The nodes of foreign commands in the driver, by command.
     foreign: HashMap<usize, Vec<NodeHandle>>,
     by_handle: HashMap<NodeHandle, NodeId>,
+    /// What the driver's nodes do, where there are foreign commands.
+    kinds: HashMap<NodeHandle, &'a NodeKind>,
+    /// The nodes that a programmatic edge leads to, likewise.
+    early: HashSet<NodeHandle>,
 }
 
 impl<'a> Builder<'a> {
@@ -162,6 +167,8 @@ impl<'a> Builder<'a> {
             first: Vec::with_capacity(recording.commands.len() + 1),
             foreign: HashMap::new(),
             by_handle: HashMap::new(),
+            kinds: HashMap::new(),
+            early: HashSet::new(),
         };
         builder.attribute_foreign();
         let mut next = 0;
@@ -198,9 +205,14 @@ impl<'a> Builder<'a> {
         {
             return;
         }
+        self.kinds = graph.nodes.iter().copied().zip(&graph.kinds).collect();
+        let place: HashMap<_, _> = graph.nodes.iter().zip(0..).collect();
         let mut parents: HashMap<NodeHandle, Vec<NodeHandle>> = HashMap::new();
         for edge in &graph.edges {
             parents.entry(edge.to).or_default().push(edge.from);
+            if edge.kind == EdgeKind::Programmatic {
+                self.early.insert(edge.to);
+            }
         }
         let mut taken: HashSet<NodeHandle> = commands
             .iter()
@@ -222,7 +234,6 @@ impl<'a> Builder<'a> {
                 }
             }
             // Recorded back to front; the driver lists nodes as they were made.
-            let place: HashMap<_, _> = graph.nodes.iter().zip(0..).collect();
             made.sort_by_key(|node| place.get(node).copied().unwrap_or(u32::MAX));
             self.foreign.insert(index, made);
         }
@@ -307,17 +318,39 @@ impl<'a> Builder<'a> {
                 add(NodeKind::EventRecord, format!("record {}", event.name))
             }
             What::EventWait(event) => add(NodeKind::EventWait, format!("wait {}", event.name)),
-            What::Foreign { name, .. } => match (self.graph, self.foreign.get(&index)) {
-                (Some(graph), Some(nodes)) => {
-                    let place: HashMap<_, _> = graph.nodes.iter().zip(&graph.kinds).collect();
+            What::Foreign { name, pdl, .. } => match self.foreign.get(&index) {
+                Some(nodes) => {
                     for node in nodes {
-                        let kind = place.get(node).copied().cloned();
+                        let kind = self.kinds.get(node).copied().cloned();
                         add(kind.unwrap_or(NodeKind::Unknown(u32::MAX)), name.clone());
+                    }
+                    if *pdl == PdlWait::OnAllPaths {
+                        self.let_wait(trace, name, nodes);
                     }
                 }
                 // An eager run: one node stands for the whole call.
                 _ => add(NodeKind::kernel(), name.clone()),
             },
+        }
+    }
+
+    /// Notes that the kernels of a library's call wait for what they follow
+    /// programmatically, as its caller says. The last nodes of the trace are the
+    /// call's.
+    fn let_wait(&self, trace: &mut Trace, name: &str, nodes: &[NodeHandle]) {
+        let first = trace.nodes.len() - nodes.len();
+        let mut any = false;
+        for (node, handle) in trace.nodes[first..].iter_mut().zip(nodes) {
+            if self.early.contains(handle) {
+                node.pdl = PdlWait::OnAllPaths;
+                any = true;
+            }
+        }
+        let line = format!(
+            "the kernels of `{name}` that start before what they follow has ended wait for it on all paths"
+        );
+        if any && !trace.assumptions.contains(&line) {
+            trace.assumptions.push(line);
         }
     }
 

@@ -7,6 +7,7 @@ mod keep;
 mod lanes;
 mod launch;
 pub(crate) mod ranks;
+mod timing;
 
 use std::fmt;
 use std::sync::Arc;

@@ -49,6 +49,17 @@ impl OwnedGraph {
         })
     }
 
+    /// Adds a node that does what `other` does, after nodes of this graph.
+    pub(crate) fn then(&self, after: &[NodeHandle], other: &Self) -> DriverResult<NodeHandle> {
+        // SAFETY: both graphs are live, for they are owned, and nobody else adds
+        // to a graph that is not a capture's any more.
+        unsafe {
+            self.reclaim
+                .driver()
+                .graph_add_child(self.handle, after, other.handle)
+        }
+    }
+
     pub(crate) fn view(&self) -> GraphView<'_> {
         GraphView {
             reclaim: &self.reclaim,

@@ -8,7 +8,7 @@
 mod apply;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{BufferId, ByteRange, NodeId, StreamId, Trace};
+use streamweir_trace::{BufferId, ByteRange, Edge, EdgeKind, NodeId, StreamId, Trace};
 
 /// One change of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +116,11 @@ impl Fix {
                         node(*after),
                         node(*before)
                     ),
+                    _ if starts_early(trace, *after, *before) => format!(
+                        "make {0} wait for {1}: it may start before {1} has ended; if its kernel waits on all paths, declare that",
+                        node(*before),
+                        node(*after)
+                    ),
                     _ => format!("make {} wait for {}", node(*before), node(*after)),
                 }
             }
@@ -194,4 +199,10 @@ impl Fix {
             }
         }
     }
+}
+
+/// Whether an edge of programmatic dependent launch leads from one to the other.
+fn starts_early(trace: &Trace, from: NodeId, to: NodeId) -> bool {
+    let early = |edge: &Edge| edge.kind == EdgeKind::Programmatic;
+    (trace.edges.iter()).any(|edge| edge.from == from && edge.to == to && early(edge))
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
-use streamweir_trace::ByteRange;
+use streamweir_trace::{ByteRange, PdlWait};
 
 use crate::capture::lane::Dyn;
 use crate::capture::place::Touch;
@@ -21,6 +21,7 @@ pub struct ForeignCall<'a, L = Dyn> {
     pub(in crate::capture) workspace: Option<(usize, usize)>,
     pub(in crate::capture) keep: Option<Arc<dyn Any + Send + Sync>>,
     pub(in crate::capture) keeps_order: bool,
+    pub(in crate::capture) pdl: PdlWait,
 }
 
 impl<'a, L> ForeignCall<'a, L> {
@@ -33,6 +34,7 @@ impl<'a, L> ForeignCall<'a, L> {
             workspace: None,
             keep: None,
             keeps_order: true,
+            pdl: PdlWait::None,
         }
     }
 
@@ -58,6 +60,18 @@ impl<'a, L> ForeignCall<'a, L> {
     #[must_use]
     pub fn stateless(mut self) -> Self {
         self.keeps_order = false;
+        self
+    }
+
+    /// Every kernel of the call that starts before its predecessor has ended
+    /// (programmatic dependent launch) waits for it on all paths, before it
+    /// touches what that one wrote. Libraries launch so between kernels of one
+    /// call: the sums of a product that is split over its inner dimension start
+    /// early. Nothing in a graph shows the wait, so without this word a
+    /// programmatic edge orders nothing. Reports list it as an assumption.
+    #[must_use]
+    pub fn waits(mut self) -> Self {
+        self.pdl = PdlWait::OnAllPaths;
         self
     }
 }

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::ALIGNMENT;
+use streamweir_trace::PdlWait;
 
 use super::Stream;
 use crate::capture::args::touch;
@@ -83,7 +84,7 @@ impl<L: Lane> Stream<L> {
         call: impl FnOnce(StreamHandle, &[u64]) -> Result<R, E>,
     ) -> Result<R, E> {
         // SAFETY: the caller's promise.
-        unsafe { self.foreign_at(Location::caller(), name, touches, keep, call) }
+        unsafe { self.foreign_at(Location::caller(), name, PdlWait::None, touches, keep, call) }
     }
 
     /// [`foreign`](Self::foreign), called at `line`.
@@ -94,6 +95,7 @@ impl<L: Lane> Stream<L> {
         &self,
         line: &'static Location<'static>,
         name: &str,
+        pdl: PdlWait,
         touches: &[Touch<'_, L>],
         keep: Option<Arc<dyn Any + Send + Sync>>,
         call: impl FnOnce(StreamHandle, &[u64]) -> Result<R, E>,
@@ -157,6 +159,7 @@ impl<L: Lane> Stream<L> {
             What::Foreign {
                 name: name.to_owned(),
                 entry,
+                pdl,
             },
             line,
         )?;
@@ -181,6 +184,7 @@ impl<L: Lane> Stream<L> {
         let what = What::Foreign {
             name: name.to_owned(),
             entry: 0..0,
+            pdl: PdlWait::None,
         };
         // The capture is broken; a second failure says nothing new.
         let _ = self.record(state, what, line);
@@ -252,7 +256,9 @@ impl<L: Lane> Stream<L> {
                 })
             };
             // SAFETY: the caller's promise.
-            return unsafe { self.foreign_at(line, call.name, &touches, call.keep, enqueue) };
+            return unsafe {
+                self.foreign_at(line, call.name, call.pdl, &touches, call.keep, enqueue)
+            };
         }
         self.put_aside(
             line,
@@ -320,6 +326,7 @@ impl<L: Lane> Stream<L> {
         let what = What::Foreign {
             name: call.name.to_owned(),
             entry: 0..0,
+            pdl: call.pdl,
         };
         self.record(state, what, line)?;
         let deferred = Deferred {

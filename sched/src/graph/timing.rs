@@ -1,0 +1,138 @@
+//! How long the nodes of a graph take by themselves.
+//!
+//! A single kernel is over before the host has submitted it, so a node is timed
+//! in a chain: a graph of its own in which it, or several of its kind, run one
+//! after another. Two chains of different lengths are replayed in turn, and what
+//! the longer one takes more is shared out over its additional nodes: the cost of
+//! a submission falls away, and the step from one node to the next stays in. It
+//! is what the node adds to a path on which it lies.
+
+use streamweir_trace::{NodeId, NodeKind};
+
+use super::Graph;
+use crate::device::DeviceStream;
+use crate::driver::NodeHandle;
+use crate::error::{During, Error, Result};
+use crate::owned::{OwnedEvent, OwnedExec, OwnedGraph};
+
+/// Nodes of the shorter chain; the longer one has [`LONG`] times as many.
+const SHORTEST: usize = 16;
+const LONG: usize = 4;
+/// Replays of each chain before any is timed.
+const WARM_UP: usize = 2;
+
+impl Graph {
+    /// Microseconds that one of `nodes` takes, as the median over `replays`
+    /// replays of chains in which they follow each other again and again, the
+    /// step to the next node included.
+    ///
+    /// Several nodes make sense that do the same with different weights: one of
+    /// them alone would find in the cache what it read the last time.
+    ///
+    /// # Errors
+    /// [`Error::NotTimed`] for a node that is no kernel, or none at all;
+    /// otherwise when the driver refuses, which the simulated device does: it has
+    /// no clock.
+    ///
+    /// # Safety
+    /// Each kernel may run any number of times in a row, on whatever it and the
+    /// other kernels of the graph leave in its inputs, and stays in the bytes
+    /// that it declares. What the graph writes is overwritten with results that
+    /// mean nothing.
+    pub unsafe fn time_chain(
+        &self,
+        stream: &DeviceStream,
+        nodes: &[NodeId],
+        replays: usize,
+    ) -> Result<f64> {
+        self.check_device(stream)?;
+        stream.device.outside("Graph::time_chain")?;
+        let handles = self.kernels(nodes)?;
+        let laps = SHORTEST.div_ceil(handles.len());
+        let chains = [laps, laps * LONG].map(|laps| self.chain(&handles, laps));
+        let [short, long] = chains;
+        let chains = [short?, long?];
+        let timed = self.time(&chains, stream, replays);
+        // Whatever came of it, nothing of a chain is in flight when it goes.
+        let idle = stream.synchronize();
+        let [short, long] = timed?;
+        idle?;
+        let more = (laps * LONG - laps) * handles.len();
+        Ok((long - short) / more as f64)
+    }
+
+    /// The handles of kernels.
+    fn kernels(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
+        let refused = |node: String, why| Error::NotTimed {
+            graph: self.name.to_string(),
+            node,
+            why,
+        };
+        if nodes.is_empty() {
+            return Err(refused("no node".to_owned(), "there is nothing to time"));
+        }
+        let handles = (self.parts().graph.view().nodes())
+            .during(|| format!("reading graph \"{}\"", self.name))?;
+        nodes
+            .iter()
+            .map(|&id| match self.trace.nodes.get(id.index()) {
+                Some(node) if matches!(node.kind, NodeKind::Kernel(_)) => Ok(handles[id.index()]),
+                Some(node) => Err(refused(
+                    format!("{id} `{}`", node.name),
+                    "only kernels are timed",
+                )),
+                None => Err(refused(id.to_string(), "the graph has no such node")),
+            })
+            .collect()
+    }
+
+    /// A graph in which the nodes run one after another, so many times.
+    fn chain(&self, nodes: &[NodeHandle], laps: usize) -> Result<OwnedExec> {
+        let reclaim = &self.device.reclaim;
+        let build = || {
+            // SAFETY: nodes of this graph, which is live.
+            let alone = |&node: &NodeHandle| unsafe { OwnedGraph::alone(reclaim, node) };
+            let ones = nodes.iter().map(alone).collect::<Result<Vec<_>, _>>()?;
+            let chain = alone(&nodes[0])?;
+            let mut last = chain.view().nodes()?;
+            for at in 1..nodes.len() * laps {
+                last = vec![chain.then(&last, &ones[at % ones.len()])?];
+            }
+            chain.instantiate()
+        };
+        build().during(|| format!("building a chain of nodes of graph \"{}\"", self.name))
+    }
+
+    /// The median times of two chains, in microseconds.
+    fn time(
+        &self,
+        chains: &[OwnedExec; 2],
+        stream: &DeviceStream,
+        replays: usize,
+    ) -> Result<[f64; 2]> {
+        let during = || format!("timing nodes of graph \"{}\"", self.name);
+        let event = || OwnedEvent::new(&self.device.reclaim, true).during(during);
+        let [begin, end] = [event()?, event()?];
+        let mut times = [Vec::new(), Vec::new()];
+        for replay in 0..WARM_UP + replays.max(1) {
+            for (chain, times) in chains.iter().zip(&mut times) {
+                let scope = crate::driver::EventScope::Internal;
+                let once = || {
+                    begin.record(&stream.stream, scope)?;
+                    self.launch(chain, stream)?;
+                    end.record(&stream.stream, scope)?;
+                    end.wait()?;
+                    begin.elapsed_ms(&end)
+                };
+                let milliseconds = once().during(during)?;
+                if replay >= WARM_UP {
+                    times.push(f64::from(milliseconds) * 1e3);
+                }
+            }
+        }
+        Ok(times.map(|mut times| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        }))
+    }
+}
