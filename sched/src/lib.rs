@@ -32,13 +32,17 @@ pub mod kernel;
 mod owned;
 
 pub use capture::{
-    Arg, Args, Attached, Buffer, Capture, CaptureOptions, Detached, Dyn, EagerRun,
-    ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement, Scratch, Seen, Stream, Touch,
-    Verify, VisibleOn, atomics, narrow, part, reads, updates, writes,
+    Arg, Args, Attached, Buffer, Capture, CaptureOptions, Detached, Difference, Differential, Dyn,
+    EagerRun, ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement, Poison, Readings,
+    Scratch, Seen, Stream, Taps, Touch, Verify, VisibleOn, atomics, narrow, part, reads, updates,
+    writes,
 };
 #[doc(hidden)]
 pub use capture::{Binder, Place};
-pub use device::{Device, DeviceStream, Event, LoadedKernel, Module, Persistent, Pinned};
+pub use device::{
+    Damage, Device, DeviceStream, Event, GuardReport, LoadedKernel, Module, Persistent, Pinned,
+    Side,
+};
 pub use error::{Error, Result};
 pub use graph::{Footprint, Graph, ReplayGroup};
 #[doc(hidden)]

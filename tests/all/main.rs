@@ -12,6 +12,7 @@ mod growth;
 mod handles;
 mod hazards;
 mod inside;
+mod instruments;
 mod lifetimes;
 mod lying;
 mod misuse;

@@ -78,6 +78,7 @@ impl Device {
         // Its scratch is its own: a run is not one locked step, so it could not
         // take turns on an arena.
         options.group = None;
+        options.guarded = false;
         let origin = Arc::new(self.inner.take_stream(options.priority)?);
         self.inner.watch(&origin);
         let event = self.inner.take_event()?;

@@ -31,6 +31,7 @@ impl Capture {
             core.place_and_emit()?;
         }
         let graph = core.end_capture()?;
+        core.device.guards.set_all(&core.device.reclaim)?;
         let read = core.read_back(graph.view())?;
         let traces = core.traces(&read, true);
         let (report, trace) = core.judge(&traces)?;
@@ -66,8 +67,10 @@ impl Capture {
 impl Core {
     /// Refuses to end a capture that is over, broken, or has a stream out.
     pub(super) fn check_end(&self) -> Result<()> {
-        let state = self.state.borrow();
-        self.open(&state, || format!("capture \"{}\"", self.session.name))?;
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        self.open(state, || format!("capture \"{}\"", self.session.name))?;
+        self.settle_drops(state)?;
         let Some(strand) = state.unjoined() else {
             return Ok(());
         };
@@ -213,6 +216,7 @@ impl Core {
         }
         keep.persistent.clone_from(&state.recording.persistents);
         keep.pinned = std::mem::take(&mut state.recording.pinned);
+        self.session.dropped.close(&self.session.pools)?;
         let lease = self.session.pools.finish()?;
         keep.lease = Some(match &state.ground {
             None => lease,
@@ -253,6 +257,8 @@ impl Core {
             Mode::Eager => self.abandon_eager(state),
         }
         state.inside = None;
+        // What else there was to say has been said by the failure.
+        let _ = self.session.dropped.close(&self.session.pools);
         self.session.pools.abort();
         state.ground = None;
         state.strands.clear();

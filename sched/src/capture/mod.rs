@@ -21,6 +21,7 @@ mod attach;
 mod eager;
 mod finish;
 mod inside;
+mod instruments;
 mod lane;
 mod options;
 mod place;
@@ -46,6 +47,7 @@ pub use args::{Arg, Args};
 pub use attach::{Attached, Detached};
 pub use eager::EagerRun;
 pub(crate) use inside::inside;
+pub use instruments::{Difference, Differential, Poison, Readings, Taps};
 pub use lane::{Dyn, Joined, Lane, Seen, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
 #[doc(hidden)]
@@ -87,7 +89,8 @@ impl Device {
     pub fn begin(&self, options: impl Into<CaptureOptions>) -> Result<Capture> {
         self.inner.outside("Device::begin")?;
         self.collect();
-        let options = options.into();
+        let mut options = options.into();
+        options.guarded = self.guarded;
         let inner = &self.inner;
         let origin = Arc::new(inner.take_stream(options.priority)?);
         let mode = match options.placement {

@@ -2,6 +2,7 @@
 
 use streamweir_alloc::{ArenaConfig, Policy};
 
+use super::instruments::{Poison, Taps};
 use crate::graph::ReplayGroup;
 
 /// What becomes of a capture in which the verifier finds hazards.
@@ -43,6 +44,10 @@ pub struct CaptureOptions {
     pub(crate) group: Option<ReplayGroup>,
     pub(crate) arena: ArenaConfig,
     pub(crate) priority: i32,
+    pub(crate) poison: Poison,
+    pub(crate) taps: Option<Taps>,
+    /// Whether an arena of the capture's own has guards.
+    pub(crate) guarded: bool,
 }
 
 impl CaptureOptions {
@@ -58,6 +63,9 @@ impl CaptureOptions {
             group: None,
             arena: ArenaConfig::default(),
             priority: 0,
+            poison: Poison::Off,
+            taps: None,
+            guarded: false,
         }
     }
 
@@ -114,6 +122,23 @@ impl CaptureOptions {
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Fills scratch that holds nothing yet, so that whoever still reads what it
+    /// held before shows it. Off unless it is asked for.
+    #[must_use]
+    pub fn poison(mut self, poison: Poison) -> Self {
+        self.poison = poison;
+        self
+    }
+
+    /// Copies aside what each command reads and writes, to be
+    /// [compared](crate::Readings::compare) with another run of the same
+    /// recording.
+    #[must_use]
+    pub fn taps(mut self, taps: &Taps) -> Self {
+        self.taps = Some(taps.clone());
         self
     }
 }

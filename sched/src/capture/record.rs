@@ -71,6 +71,8 @@ pub(super) enum What {
         to: Operand,
         bytes: u64,
         value: u8,
+        /// Nobody's work, but an instrument's.
+        poison: bool,
     },
     EventRecord(Arc<EventInner>),
     EventWait(Arc<EventInner>),
@@ -82,6 +84,22 @@ pub(super) enum What {
         /// What the caller says of its kernels.
         pdl: PdlWait,
     },
+}
+
+impl What {
+    /// What it is called in reports: the kernel's symbol, the library's call, or
+    /// what is done.
+    pub(super) fn title(&self) -> String {
+        match self {
+            Self::Kernel { info, .. } => info.signature.symbol.to_owned(),
+            Self::Copy { .. } => "copy".to_owned(),
+            Self::Fill { poison: true, .. } => "poison".to_owned(),
+            Self::Fill { .. } => "fill".to_owned(),
+            Self::EventRecord(event) => format!("record {}", event.name),
+            Self::EventWait(event) => format!("wait {}", event.name),
+            Self::Foreign { name, .. } => name.clone(),
+        }
+    }
 }
 
 /// Where a copy or a fill begins.

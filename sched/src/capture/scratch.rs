@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use streamweir_alloc::Block;
+use streamweir_alloc::{Block, BlockId};
 use streamweir_trace::ByteRange;
 
 use super::lane::{Dyn, VisibleOn};
@@ -35,6 +35,10 @@ impl<T, L> Scratch<T, L> {
             len,
             types: PhantomData,
         }
+    }
+
+    pub(super) fn block(&self) -> BlockId {
+        self.block.id
     }
 
     /// Length in elements.
@@ -83,7 +87,7 @@ impl<T: Element, L> Buffer for Scratch<T, L> {
 
 impl<T, L> Drop for Scratch<T, L> {
     fn drop(&mut self) {
-        let freed = self.session.pools.free(self.block.id);
+        let freed = self.session.let_go(self.block);
         debug_assert!(
             freed.is_ok(),
             "a scratch buffer is freed once, by its only handle"

@@ -41,7 +41,9 @@ pub(super) fn send(
             // SAFETY: both ranges are of memory that the graph keeps.
             unsafe { stream.copy(to.address, from.address, bytes) }
         }
-        &What::Fill { to, bytes, value } => {
+        &What::Fill {
+            to, bytes, value, ..
+        } => {
             // SAFETY: the range is of memory that the graph keeps.
             unsafe { stream.fill(to.address, value, bytes) }
         }

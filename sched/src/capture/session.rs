@@ -12,10 +12,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use streamweir_alloc::{BlockId, Policy, Pools};
+use streamweir_alloc::{AllocError, Block, BlockId, Policy, Pools};
 use streamweir_trace::{ByteRange, StreamId};
 
 use super::inside::Inside;
+use super::instruments::{Dropped, Instruments, Poison};
 use super::lane::{Dyn, Lane};
 use super::options::{CaptureOptions, Verify};
 use super::planned::{Ground, paper};
@@ -35,6 +36,7 @@ pub(crate) struct Session {
     /// Where the blocks of a planned capture lie, once that is known; none for a
     /// capture whose pools place them.
     placed: Option<OnceLock<Arc<[ByteRange]>>>,
+    pub(super) dropped: Dropped,
 }
 
 impl Session {
@@ -44,6 +46,11 @@ impl Session {
             .get(block.index())
             .map(|b| b.name.to_string())
             .unwrap_or_default()
+    }
+
+    /// The host lets go of a block.
+    pub(super) fn let_go(&self, block: Block) -> Result<(), AllocError> {
+        self.dropped.push(&self.pools, block)
     }
 
     /// Where a block lies that its pool put at `range`; none while a planned
@@ -113,6 +120,7 @@ pub(super) struct State {
     pub(super) emitting: bool,
     /// The arena's part of a planned capture.
     pub(super) ground: Option<Ground>,
+    pub(super) instruments: Option<Box<Instruments>>,
     by_name: HashMap<Name, StreamId>,
     /// The streams' names, for errors of handles that outlive their streams.
     names: Vec<Name>,
@@ -133,12 +141,13 @@ impl Core {
         origin: Arc<OwnedStream>,
         event: OwnedEvent,
     ) -> Result<Self> {
+        let instruments = Instruments::new(options, device)?;
         let home = match &options.group {
             Some(group) => {
                 group.check_device(device)?;
                 group.inner.clone()
             }
-            None => GroupInner::new(device, &options.name, options.arena),
+            None => GroupInner::new(device, &options.name, options.arena, options.guarded),
         };
         let (view, ground) = if mode == Mode::Planned {
             let ground = Ground::new(home.arena.open_for(&*options.name));
@@ -155,6 +164,9 @@ impl Core {
                 name: options.name.as_str().into(),
                 pools,
                 placed: ground.as_ref().map(|_| OnceLock::new()),
+                dropped: Dropped::new(
+                    options.poison != Poison::Off && !options.policy.is_ordered_by_graph(),
+                ),
             }),
             home,
             mode,
@@ -178,6 +190,7 @@ impl Core {
                 ended: false,
                 emitting: false,
                 ground,
+                instruments,
                 event,
                 looked: Vec::new(),
                 inside: None,
@@ -249,6 +262,7 @@ impl Core {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         self.open(state, || format!("stream \"{}\"", state.name(parent)))?;
+        self.settle_drops(state)?;
         let known = state.by_name.get(name).copied();
         if let Some(strand) = known.map(|id| &state.strands[id.index()])
             && strand.active
@@ -317,6 +331,7 @@ impl Core {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         self.open(state, || format!("stream \"{}\"", state.name(from)))?;
+        self.settle_drops(state)?;
         let bad = |why| Error::BadJoin {
             stream: state.name(from).to_string(),
             into: state.name(into).to_string(),
@@ -340,6 +355,7 @@ impl Core {
     /// `from` as it is.
     pub(super) fn follow(&self, into: StreamId, from: StreamId) -> Result<()> {
         let mut guard = self.state.borrow_mut();
+        self.settle_drops(&mut guard)?;
         let name = guard.name(from).clone();
         self.order(&mut guard, into, from, "joining", &name)?;
         Ok(self.session.pools.join(into, from)?)

@@ -308,10 +308,12 @@ impl<'a> Builder<'a> {
                     "copy".to_owned(),
                 );
             }
-            &What::Fill { to, bytes, value } => {
+            &What::Fill {
+                to, bytes, value, ..
+            } => {
                 add(
                     NodeKind::Memset(FillNode::linear(to.address, bytes, value)),
-                    "fill".to_owned(),
+                    command.what.title(),
                 );
             }
             What::EventRecord(event) => {

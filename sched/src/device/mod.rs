@@ -6,6 +6,7 @@
 #[cfg(feature = "cuda")]
 mod adopt;
 mod code;
+mod guard;
 mod persistent;
 mod pinned;
 mod stream;
@@ -16,10 +17,12 @@ use std::sync::{Arc, Weak};
 
 use streamweir_alloc::sync::Mutex;
 use streamweir_alloc::sync::atomic::{AtomicU64, Ordering};
-use streamweir_alloc::{Arena, ArenaConfig, Registry};
+use streamweir_alloc::{Arena, ArenaConfig, Backing, Registry};
 
 pub(crate) use code::KernelInfo;
 pub use code::{LoadedKernel, Module};
+pub use guard::{Damage, GuardReport, Side};
+use guard::{GuardedBacking, Guards};
 pub use persistent::Persistent;
 pub(crate) use persistent::PersistentInner;
 pub use pinned::Pinned;
@@ -38,6 +41,8 @@ use crate::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 #[derive(Clone)]
 pub struct Device {
     pub(crate) inner: Arc<DeviceInner>,
+    /// Whether what is made through this handle has guards.
+    pub(crate) guarded: bool,
 }
 
 pub(crate) struct DeviceInner {
@@ -48,6 +53,7 @@ pub(crate) struct DeviceInner {
     streams: Mutex<Vec<Weak<OwnedStream>>>,
     /// Streams and events for captures, kept for the next one.
     spare: Mutex<Spare>,
+    pub(crate) guards: Arc<Guards>,
     numbers: AtomicU64,
 }
 
@@ -85,8 +91,10 @@ impl Device {
                 groups: Mutex::ranked(ranks::GROUPS, Vec::new()),
                 streams: Mutex::new(Vec::new()),
                 spare: Mutex::new(Spare::default()),
+                guards: Arc::new(Guards::default()),
                 numbers: AtomicU64::new(1),
             }),
+            guarded: false,
         }
     }
 
@@ -249,12 +257,19 @@ impl DeviceInner {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    pub(crate) fn arena(&self, name: impl Into<Name>, config: ArenaConfig) -> Arc<Arena> {
-        Arena::new(
-            name,
-            Arc::new(DeviceBacking::new(self.reclaim.clone())),
-            config,
-        )
+    pub(crate) fn arena(
+        &self,
+        name: impl Into<Name>,
+        config: ArenaConfig,
+        guarded: bool,
+    ) -> Arc<Arena> {
+        let name = name.into();
+        let backing = DeviceBacking::new(self.reclaim.clone());
+        let backing: Arc<dyn Backing> = match guarded {
+            false => Arc::new(backing),
+            true => Arc::new(GuardedBacking::new(backing, &self.guards, name.clone())),
+        };
+        Arena::new(name, backing, config)
     }
 
     /// Makes [`settle`](Self::settle) wait for a stream, too.

@@ -5,9 +5,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-use streamweir_alloc::PersistentEntry;
+use streamweir_alloc::{ALIGNMENT, PersistentEntry};
 use streamweir_trace::ByteRange;
 
+use super::guard::Guard;
 use super::{Device, DeviceInner};
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
@@ -35,16 +36,25 @@ pub(crate) struct PersistentInner {
 impl<T: Element> Persistent<T> {
     pub(super) fn new(device: &Device, name: &str, len: usize) -> Result<Self> {
         let bytes = bytes_of::<T>(name, len)?;
-        // A zero-byte buffer has an address of its own, too.
-        let memory = DeviceMemory::new(&device.inner.reclaim, bytes.max(256))
-            .during(|| format!("allocating {bytes} bytes for persistent buffer \"{name}\""))?;
+        let during = || format!("allocating {bytes} bytes for persistent buffer \"{name}\"");
+        let inner = &device.inner;
+        if device.guarded {
+            let guard = Guard::around(&inner.guards, &inner.reclaim, name, bytes).during(during)?;
+            let range = guard.inside();
+            let guard = zeroed(device, name, guard, range)?;
+            guard
+                .set(&inner.reclaim)
+                .during(|| format!("setting the guards of \"{name}\""))?;
+            // A zero-byte buffer has an address of its own, too.
+            let own = ByteRange::new(range.start, range.start + bytes.max(ALIGNMENT));
+            let entry = inner.registry.register(own, name, guard)?;
+            return Ok(Self::of(device, range, name, entry, len));
+        }
+        let memory = DeviceMemory::new(&inner.reclaim, bytes.max(ALIGNMENT)).during(during)?;
         let whole = memory.range();
         let range = ByteRange::new(whole.start, whole.start + bytes);
-        let memory = zeroed(device, name, memory, bytes)?;
-        let entry = device
-            .inner
-            .registry
-            .register(whole, name, Arc::new(memory))?;
+        let memory = zeroed(device, name, memory, range)?;
+        let entry = inner.registry.register(whole, name, Arc::new(memory))?;
         Ok(Self::of(device, range, name, entry, len))
     }
 
@@ -206,6 +216,19 @@ impl<T> fmt::Debug for Persistent<T> {
     }
 }
 
+impl Persistent<u8> {
+    /// Memory for what an instrument of a capture writes, which holds nothing
+    /// yet. It may be made inside a capture.
+    pub(crate) fn unset(device: &Device, name: &str, bytes: u64) -> Result<Self> {
+        let memory = DeviceMemory::new(&device.inner.reclaim, bytes.max(ALIGNMENT))
+            .during(|| format!("allocating {bytes} bytes for \"{name}\""))?;
+        let start = memory.range().start;
+        let entry = (device.inner.registry).register(memory.range(), name, Arc::new(memory))?;
+        let range = ByteRange::new(start, start + bytes);
+        Ok(Self::of(device, range, name, entry, bytes as usize))
+    }
+}
+
 pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
     len.checked_mul(size_of::<T>())
         .map(|bytes| bytes as u64)
@@ -216,16 +239,21 @@ pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
         })
 }
 
-/// Fills the first `bytes` of new memory with zeros, and waits.
-fn zeroed(device: &Device, name: &str, memory: DeviceMemory, bytes: u64) -> Result<DeviceMemory> {
-    if bytes == 0 {
+/// Fills `range` of new memory with zeros, and waits.
+fn zeroed<M: Send + Sync + 'static>(
+    device: &Device,
+    name: &str,
+    memory: M,
+    range: ByteRange,
+) -> Result<M> {
+    if range.is_empty() {
         return Ok(memory);
     }
     let stream = device.inner.take_stream(0)?;
     // SAFETY: the memory is new: live, used by nobody, and the fill has ended
     // before anybody gets to know it, or the memory waits below until it has.
     let filled =
-        unsafe { stream.fill(memory.range().start, 0, bytes) }.and_then(|()| stream.synchronize());
+        unsafe { stream.fill(range.start, 0, range.len()) }.and_then(|()| stream.synchronize());
     match filled {
         Ok(()) => {
             device.inner.give_stream(0, stream);

@@ -35,7 +35,7 @@ pub(crate) struct GroupInner {
 impl ReplayGroup {
     pub(crate) fn new(device: &Device, name: &str, config: ArenaConfig) -> Self {
         Self {
-            inner: GroupInner::new(&device.inner, name, config),
+            inner: GroupInner::new(&device.inner, name, config, device.guarded),
         }
     }
 
@@ -90,11 +90,16 @@ impl ReplayGroup {
 }
 
 impl GroupInner {
-    pub(crate) fn new(device: &Arc<DeviceInner>, name: &str, config: ArenaConfig) -> Arc<Self> {
+    pub(crate) fn new(
+        device: &Arc<DeviceInner>,
+        name: &str,
+        config: ArenaConfig,
+        guarded: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             device: Arc::downgrade(device),
             turn: Arc::new(Turn::new(device.next_number())),
-            arena: device.arena(name, config),
+            arena: device.arena(name, config, guarded),
             name: name.into(),
             members: Mutex::ranked(ranks::MEMBERS, Vec::new()),
         })

@@ -48,7 +48,7 @@ impl<L: Lane> Stream<L> {
         event.same_device(&self.core.device)?;
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         let mark = state.recording.mark();
         let inner = event.inner.clone();
         let what = if record {
@@ -103,7 +103,7 @@ impl<L: Lane> Stream<L> {
         let raw = {
             let mut guard = self.core.state.borrow_mut();
             let state = &mut *guard;
-            self.open(state)?;
+            self.enter(state)?;
             if !self.core.emits_at_once() {
                 return Err(self.too_early(state, name).into());
             }
@@ -230,7 +230,9 @@ impl<L: Lane> Stream<L> {
         let line = Location::caller();
         let workspace = match call.workspace {
             None => None,
-            Some((bytes, alignment)) => Some(self.aligned_scratch(call.name, bytes, alignment)?),
+            Some((bytes, alignment)) => {
+                Some(self.aligned_scratch(call.name, bytes, alignment, line)?)
+            }
         };
         let mut touches = call.touches.to_vec();
         // A library writes its workspace before it reads it: what an earlier
@@ -275,6 +277,7 @@ impl<L: Lane> Stream<L> {
         call: &str,
         bytes: usize,
         alignment: usize,
+        line: &'static Location<'static>,
     ) -> Result<(Scratch<u8, L>, u64)> {
         let name = format!("workspace of {call}");
         let alignment = alignment.max(1);
@@ -290,7 +293,9 @@ impl<L: Lane> Stream<L> {
                 element_size: 1,
             });
         };
-        Ok((self.scratch::<u8>(name, padded)?, alignment as u64))
+        let scratch = self.take::<u8>(name.into(), padded, false, line)?;
+        self.core.is_private(scratch.block());
+        Ok((scratch, alignment as u64))
     }
 
     /// Records a call that is made when the capture is emitted.
@@ -308,7 +313,7 @@ impl<L: Lane> Stream<L> {
     ) -> Result<()> {
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         let mark = state.recording.mark();
         let mut touched = Vec::with_capacity(touches.len());
         for t in touches {

@@ -46,7 +46,7 @@ impl<L: Lane> Stream<L> {
         let info = &kernel.info;
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         if !info.function.module().is_on(&self.core.device.reclaim) {
             return Err(Error::OtherDevice {
                 what: format!("kernel `{}`", K::SYMBOL),

@@ -9,11 +9,14 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use streamweir_trace::{ScopeId, StreamId};
 
+pub(super) use self::emit::Spot;
+use super::instruments::ElementKind;
 use super::lane::{Dyn, Lane, VisibleOn};
 use super::place::Buffer;
 use super::scratch::Scratch;
@@ -74,12 +77,13 @@ impl<L: Lane> Stream<L> {
     ///
     /// # Errors
     /// When the arena cannot grow, or the capture has ended or is broken.
+    #[track_caller]
     pub fn scratch<T: Element>(
         &self,
         name: impl Into<Cow<'static, str>>,
         len: usize,
     ) -> Result<Scratch<T, L>> {
-        self.take(name.into(), len, false)
+        self.take(name.into(), len, false, Location::caller())
     }
 
     /// Takes scratch that a library holds on this stream across its calls, to
@@ -87,12 +91,13 @@ impl<L: Lane> Stream<L> {
     ///
     /// # Errors
     /// As [`scratch`](Self::scratch).
+    #[track_caller]
     pub fn workspace(
         &self,
         name: impl Into<Cow<'static, str>>,
         bytes: usize,
     ) -> Result<Scratch<u8, L>> {
-        self.take(name.into(), bytes, true)
+        self.take(name.into(), bytes, true, Location::caller())
     }
 
     fn take<T: Element>(
@@ -100,9 +105,11 @@ impl<L: Lane> Stream<L> {
         name: Cow<'static, str>,
         len: usize,
         workspace: bool,
+        line: &'static Location<'static>,
     ) -> Result<Scratch<T, L>> {
-        let mut state = self.core.state.borrow_mut();
-        self.open(&state)?;
+        let mut guard = self.core.state.borrow_mut();
+        let state = &mut *guard;
+        self.enter(state)?;
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return Err(Error::TooLarge {
                 buffer: name.into_owned(),
@@ -116,7 +123,6 @@ impl<L: Lane> Stream<L> {
         } else {
             pools.alloc(self.id, bytes as u64, name)?
         };
-        let state = &mut *state;
         let recording = &mut state.recording;
         let start = recording.alloc_frontiers.len() as u32;
         recording
@@ -125,7 +131,11 @@ impl<L: Lane> Stream<L> {
         recording
             .allocs
             .push(start..recording.alloc_frontiers.len() as u32);
-        Ok(Scratch::new(self.core.session.clone(), block, len))
+        let scratch = Scratch::new(self.core.session.clone(), block, len);
+        let element = ElementKind::of::<T>();
+        self.core
+            .taken(state, self.spot(line), block, element, workspace)?;
+        Ok(scratch)
     }
 
     /// A second handle that stands for this stream.
@@ -160,6 +170,13 @@ impl<L: Lane> Stream<L> {
         self.open(&state)?;
         state.keep.foreign.push(keep);
         Ok(())
+    }
+
+    /// Opens the stream for a call that records: what the host has dropped before
+    /// it comes before it.
+    fn enter(&self, state: &mut State) -> Result<()> {
+        self.open(state)?;
+        self.core.settle_drops(state)
     }
 
     fn open(&self, state: &State) -> Result<()> {

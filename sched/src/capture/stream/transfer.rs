@@ -51,7 +51,7 @@ impl<L: Lane> Stream<L> {
         }
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         let mark = state.recording.mark();
         let bytes = to.bytes.len();
         let to = self.operand(state, mark, &to, AccessMode::Write)?;
@@ -81,7 +81,7 @@ impl<L: Lane> Stream<L> {
         }
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         let mark = state.recording.mark();
         let bytes = to.bytes.len();
         let to = self.operand(state, mark, &to, AccessMode::Write)?;
@@ -141,9 +141,15 @@ impl<L: Lane> Stream<L> {
         let bytes = place.bytes.len();
         let mut guard = self.core.state.borrow_mut();
         let state = &mut *guard;
-        self.open(state)?;
+        self.enter(state)?;
         let mark = state.recording.mark();
         let to = self.operand(state, mark, &place, AccessMode::Write)?;
-        self.emit_copy(state, mark, What::Fill { to, bytes, value }, bytes, line)
+        let what = What::Fill {
+            to,
+            bytes,
+            value,
+            poison: false,
+        };
+        self.emit_copy(state, mark, what, bytes, line)
     }
 }
