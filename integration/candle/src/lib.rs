@@ -24,6 +24,7 @@ mod error;
 mod layer;
 mod model;
 mod op;
+mod upload;
 
 pub use engine::Engine;
 pub use error::{Error, Result};

@@ -16,6 +16,7 @@ use streamweir::{Capture, Event, Persistent};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layer::{Kernels, Layer, Recorder};
+use crate::upload::upload;
 
 /// Tokens of a page of either cache.
 const PAGE: u32 = 64;
@@ -57,7 +58,7 @@ impl Sizes {
         index_dim: 16,
         entries: 256,
         top_k: 32,
-        sequences: 4,
+        sequences: 8,
     };
 
     /// DeepSeek-V4 Flash with 16,384 compressed entries to a sequence, three
@@ -296,11 +297,8 @@ impl Batch {
             .chunks_exact(model.sizes.table_stride() as usize)
             .map(|sequence| model.keys_layout.slot(sequence, len - 1))
             .collect();
-        let (count, device) = (slots.len(), self.lens_tensor.device());
-        let lens = Tensor::from_slice(&vec![len as i32; count], count, device)?;
-        self.lens_tensor.slice_set(&lens, 0, 0)?;
-        let slots = Tensor::from_slice(&slots, count, device)?;
-        Ok(self.out_loc_tensor.slice_set(&slots, 0, 0)?)
+        upload(&vec![len as i32; slots.len()], &self.lens_tensor)?;
+        upload(&slots, &self.out_loc_tensor)
     }
 }
 
