@@ -16,6 +16,9 @@ use crate::workspace::{BINDINGS_VARIABLE, Workspace};
 /// What candle's kernels are compiled for: the H200.
 const COMPUTE_CAPABILITY: &str = "90";
 
+/// Smaller machine code in the example, which travels: by three fifths.
+const NVCC_FLAGS: &str = "--compress-mode=size";
+
 /// An engine that there is an integration with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Engine {
@@ -79,7 +82,8 @@ impl Engine {
                     .env("PATH", path)
                     .env("CUDA_HOME", &home)
                     .env("CUDA_PATH", &home)
-                    .env("CUDA_COMPUTE_CAP", COMPUTE_CAPABILITY))
+                    .env("CUDA_COMPUTE_CAP", COMPUTE_CAPABILITY)
+                    .env("NVCC_APPEND_FLAGS", NVCC_FLAGS))
             }
         }
     }
@@ -104,12 +108,14 @@ pub(crate) fn run(workspace: &Workspace, engine: Engine, goal: Goal) -> Outcome 
     }
 }
 
-/// The library and the example compile, formatted and without a warning.
+/// The library and the example compile, formatted and without a warning. In the
+/// profile of the build, so that the two compile an engine's kernels once.
 pub(crate) fn check(workspace: &Workspace, engine: Engine) -> Outcome {
     engine.cargo(workspace, "fmt")?.arg("--check").run()?;
     engine
         .cargo(workspace, "clippy")?
-        .args(["--locked", "--all-targets", "--", "-D", "warnings"])
+        .args(["--locked", "--release", "--all-targets"])
+        .args(["--", "-D", "warnings"])
         .run()
 }
 
