@@ -99,7 +99,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let graph = engine.end_capture(FLAGS)?.ok_or("an empty capture")?;
     print!("{}", detached.report());
     assert_eq!(detached.report().verdict, Verdict::Safe);
-    assert_eq!(detached.trace().nodes[0].name, "memset");
+    let mut nodes = detached.trace().nodes.iter();
+    assert!(nodes.any(|node| node.name == "memset"));
 
     // The engine's graph keeps alive what our nodes refer to: code, scratch,
     // slices. Our own handles may go.

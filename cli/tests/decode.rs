@@ -113,6 +113,8 @@ fn wrong_words_are_usage_errors() {
         &["--layers", "0"],
         &["--context", "100"],
         &["--overlap", "some"],
+        &["--contexts", "0", "--profile"],
+        &["--rounds", "2", "--profile"],
     ] {
         let output = decode(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");
@@ -120,4 +122,13 @@ fn wrong_words_are_usage_errors() {
         let stderr = str::from_utf8(&output.stderr).unwrap();
         assert!(stderr.contains(arguments[1]), "{stderr}");
     }
+}
+
+#[test]
+fn a_profile_needs_a_clock() {
+    let output = decode(&["--device", "sim", "--profile", "--contexts", "300"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let stderr = str::from_utf8(&output.stderr).unwrap();
+    assert!(stderr.contains("no clock"), "{stderr}");
 }

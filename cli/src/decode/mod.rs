@@ -1,6 +1,7 @@
 //! `streamweir decode`.
 
 mod json;
+mod profile;
 mod progress;
 mod table;
 
@@ -10,7 +11,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use streamweir_integration::dsv4::{
     self, Arm, BUCKETS, Capacity, Config, Exec, IndexKeys, Load, Matrix, Overlap, PAGE_TOKENS,
-    Pools, Setup,
+    Pools, ProfileOptions, Setup,
 };
 
 use crate::device::{Choice, Opened};
@@ -73,6 +74,19 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
+    /// Measure, instead: each bucket with each overlap, beside the least time that
+    /// is possible. Needs a device with a clock
+    #[arg(long, conflicts_with_all = ["sessions", "rounds", "steps", "overlap", "pools", "exec"])]
+    profile: bool,
+
+    /// Contexts to measure [default: 2048,16384,65536]
+    #[arg(long, requires = "profile", value_delimiter = ',', value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    contexts: Vec<u32>,
+
+    /// Replays of each graph that are timed
+    #[arg(long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    replays: u32,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -118,6 +132,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Opened { device, .. } = options.device.open(options.seed)?;
     let on_sim = device.info().backend == "sim";
     let (setup, load) = options.plan(on_sim);
+    if options.profile {
+        return profile::run(&device, setup, &options.measured(), options.json);
+    }
     let bar = Bar::new();
     let matrix = Matrix::run(&device, setup, load, &options.arms(), |step| bar.show(step))
         .map_err(refused)?;
@@ -175,10 +192,15 @@ impl Options {
             true => vec![1, 2, 4],
             false => BUCKETS.to_vec(),
         };
+        let rows = buckets.last().copied().unwrap_or(1);
+        let sequences = match self.profile {
+            true => rows,
+            false => load.sessions,
+        };
         let capacity = Capacity {
-            sequences: load.sessions,
-            pages: 1 + load.sessions * config.max_context.div_ceil(PAGE_TOKENS),
-            rows: buckets.last().copied().unwrap_or(1),
+            sequences,
+            pages: 1 + sequences * config.max_context.div_ceil(PAGE_TOKENS),
+            rows,
         };
         let setup = Setup {
             config,
@@ -191,6 +213,19 @@ impl Options {
             seed: self.seed,
         };
         (setup, load)
+    }
+
+    fn measured(&self) -> ProfileOptions {
+        let mut contexts = match &self.contexts[..] {
+            [] => vec![2048, 16_384, 65_536],
+            chosen => chosen.to_vec(),
+        };
+        contexts.sort_unstable();
+        contexts.dedup();
+        ProfileOptions {
+            contexts,
+            replays: self.replays as usize,
+        }
     }
 
     fn arms(&self) -> Vec<Arm> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use half::bf16;
-use streamweir_sched::{ArenaConfig, CaptureOptions, Device, DeviceStream, Graph, Policy, Verify};
+use streamweir_sched::{
+    ArenaConfig, CaptureOptions, Device, DeviceStream, Graph, Policy, ReplayGroup, Verify,
+};
 use streamweir_verify::Report;
 
 use super::config::{Config, IndexKeys, Overlap};
@@ -191,12 +193,8 @@ impl Engine {
         let group = self.device.replay_group("decode", ArenaConfig::default());
         let mut graphs = BTreeMap::new();
         if arm.exec == Exec::Graph {
-            for (&bucket, products) in self.products.iter().rev() {
-                let options = options(arm, format!("decode {bucket}")).group(&group);
-                let (graph, ()) = self.device.capture(options, |capture| {
-                    self.model.record(capture, products, bucket, arm.overlap)
-                })?;
-                graphs.insert(bucket, graph);
+            for &bucket in self.products.keys().rev() {
+                graphs.insert(bucket, self.capture(arm, bucket, &group)?);
             }
         }
         Ok(Decoder {
@@ -205,6 +203,32 @@ impl Engine {
             graphs,
             engine: self,
         })
+    }
+}
+
+impl Engine {
+    /// The graph of a bucket.
+    pub(super) fn capture(
+        &self,
+        arm: Arm,
+        bucket: u32,
+        group: &ReplayGroup,
+    ) -> Result<Graph, Error> {
+        let options = options(arm, format!("decode {bucket}")).group(group);
+        let products = &self.products[&bucket];
+        let (graph, ()) = self.device.capture(options, |capture| {
+            self.model.record(capture, products, bucket, arm.overlap)
+        })?;
+        Ok(graph)
+    }
+
+    /// Enqueues the inputs of a step.
+    pub(super) fn stage(&mut self, batch: &[Row<'_>]) -> Result<(), Error> {
+        self.model.inputs.stage(&self.device, batch)
+    }
+
+    pub(super) fn model(&self) -> &Model {
+        &self.model
     }
 }
 

@@ -18,6 +18,7 @@
 //! | `decoder` | buckets, graphs, results of a step |
 //! | `sessions` | a load of sessions |
 //! | `matrix` | the same load in several arms |
+//! | `profile/` | how fast a step is, and how fast it could be |
 
 mod cache;
 mod config;
@@ -31,6 +32,7 @@ mod matrix;
 mod metadata;
 mod model;
 mod pages;
+mod profile;
 mod random;
 mod sessions;
 mod weights;
@@ -42,4 +44,5 @@ pub use inputs::Row;
 pub use matrix::{ArmReport, Matrix, Progress};
 pub use model::Capacity;
 pub use pages::{PageError, Pages, Sequence};
+pub use profile::{Point, Profile, ProfileOptions, Role};
 pub use sessions::{Load, Transcript};

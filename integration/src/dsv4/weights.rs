@@ -73,7 +73,30 @@ impl ModelWeights {
     }
 }
 
+impl ModelWeights {
+    /// Bytes of all matrices but the embedding, of which a step reads a few rows.
+    pub(super) fn bytes(&self) -> u64 {
+        let layers = self.layers.iter().map(LayerWeights::bytes);
+        self.head.range().len() + layers.sum::<u64>()
+    }
+}
+
 impl LayerWeights {
+    fn bytes(&self) -> u64 {
+        let compressor = |of: &CompressorWeights| of.kv_score.range().len();
+        let indexer = self.indexer.as_ref().map_or(0, |indexer| {
+            compressor(&indexer.compressor)
+                + indexer.head_weights.range().len()
+                + indexer.q_b.range().len()
+        });
+        [&self.qkv_a, &self.q_b, &self.o_a, &self.o_b]
+            .map(|weight| weight.range().len())
+            .iter()
+            .sum::<u64>()
+            + self.compressor.as_ref().map_or(0, compressor)
+            + indexer
+    }
+
     fn new(random: &mut Random<'_>, config: &Config, layer: u32) -> Result<Self, Error> {
         let name = |what: &str| format!("layer {layer}: {what}");
         let Config {

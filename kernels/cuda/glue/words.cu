@@ -1,4 +1,4 @@
-// Poison and a counter, on 32-bit words. Signatures and twins:
+// Poison, a counter and a comparison, on 32-bit words. Signatures and twins:
 // src/dsv4/glue/words.rs.
 
 #include "common.cuh"
@@ -14,5 +14,19 @@ extern "C" __global__ void __launch_bounds__(256) add_one(u32* __restrict__ data
     const u64 i = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i < len) {
         data[i] += 1;
+    }
+}
+
+// A thread's verdict is a bit of its warp's vote, so that equal words, which all
+// are as a rule, cost no atomic operation.
+extern "C" __global__ void __launch_bounds__(256) count_differences(
+    const u32* __restrict__ left,
+    const u32* __restrict__ right,
+    u32* __restrict__ found,
+    u32 len) {
+    const u64 i = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const u32 vote = __ballot_sync(0xffffffffu, i < len && left[i] != right[i]);
+    if (threadIdx.x % 32 == 0 && vote != 0) {
+        atomicAdd(found, static_cast<u32>(__popc(vote)));
     }
 }

@@ -79,7 +79,10 @@ impl Device {
         // take turns on an arena.
         options.group = None;
         options.guarded = false;
-        let origin = Arc::new(self.inner.take_stream(options.priority)?);
+        let origin = Arc::new(
+            self.inner
+                .take_stream(options.priorities.of(&options.origin))?,
+        );
         self.inner.watch(&origin);
         let event = self.inner.take_event()?;
         let core = Core::new(&self.inner, &options, Mode::Eager, origin, event)?;

@@ -235,7 +235,7 @@ impl Core {
             if let Ok(stream) = Arc::<OwnedStream>::try_unwrap(strand.stream)
                 && stream.is_ours()
             {
-                self.device.give_stream(self.priority, stream);
+                self.device.give_stream(stream);
             }
         }
     }

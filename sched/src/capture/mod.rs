@@ -92,7 +92,7 @@ impl Device {
         let mut options = options.into();
         options.guarded = self.guarded;
         let inner = &self.inner;
-        let origin = Arc::new(inner.take_stream(options.priority)?);
+        let origin = Arc::new(inner.take_stream(options.priorities.of(&options.origin))?);
         let mode = match options.placement {
             Placement::Live => Mode::Captured,
             Placement::Planned if options.policy.is_ordered_by_graph() => Mode::Planned,

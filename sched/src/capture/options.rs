@@ -1,5 +1,7 @@
 //! How a capture is made.
 
+use std::collections::BTreeMap;
+
 use streamweir_alloc::{ArenaConfig, Policy};
 
 use super::instruments::{Poison, Taps};
@@ -43,11 +45,25 @@ pub struct CaptureOptions {
     pub(crate) verify: Verify,
     pub(crate) group: Option<ReplayGroup>,
     pub(crate) arena: ArenaConfig,
-    pub(crate) priority: i32,
     pub(crate) poison: Poison,
     pub(crate) taps: Option<Taps>,
     /// Whether an arena of the capture's own has guards.
     pub(crate) guarded: bool,
+    pub(crate) priorities: Priorities,
+}
+
+/// The priorities of captured streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Priorities {
+    all: i32,
+    by_tag: BTreeMap<String, i32>,
+}
+
+impl Priorities {
+    /// That of the stream with a tag.
+    pub(crate) fn of(&self, tag: &str) -> i32 {
+        self.by_tag.get(tag).copied().unwrap_or(self.all)
+    }
 }
 
 impl CaptureOptions {
@@ -62,10 +78,10 @@ impl CaptureOptions {
             verify: Verify::Refuse,
             group: None,
             arena: ArenaConfig::default(),
-            priority: 0,
             poison: Poison::Off,
             taps: None,
             guarded: false,
+            priorities: Priorities::default(),
         }
     }
 
@@ -118,10 +134,22 @@ impl CaptureOptions {
         self
     }
 
-    /// The priority of the captured streams; a lower number is higher.
+    /// The priority of the captured streams; a lower number is higher, and a
+    /// device clamps what it does not have. Work of a higher priority is given
+    /// room as soon as there is some, in an eager run and in every replay,
+    /// whatever the priority of the stream that the graph is replayed on.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
-        self.priority = priority;
+        self.priorities.all = priority;
+        self
+    }
+
+    /// The priority of one captured stream, by its tag. A short chain on a side
+    /// stream that later work waits for gains from a higher one than main has:
+    /// otherwise a large kernel on main takes all room first.
+    #[must_use]
+    pub fn stream_priority(mut self, tag: impl Into<String>, priority: i32) -> Self {
+        self.priorities.by_tag.insert(tag.into(), priority);
         self
     }
 

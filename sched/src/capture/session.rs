@@ -18,7 +18,7 @@ use streamweir_trace::{ByteRange, StreamId};
 use super::inside::Inside;
 use super::instruments::{Dropped, Instruments, Poison};
 use super::lane::{Dyn, Lane};
-use super::options::{CaptureOptions, Verify};
+use super::options::{CaptureOptions, Priorities, Verify};
 use super::planned::{Ground, paper};
 use super::record::Recording;
 use super::strand::Strand;
@@ -105,7 +105,7 @@ pub(crate) struct Core {
     pub(super) home: Arc<GroupInner>,
     pub(super) mode: Mode,
     pub(super) verify: Verify,
-    pub(super) priority: i32,
+    priorities: Priorities,
     pub(super) state: RefCell<State>,
 }
 
@@ -171,7 +171,7 @@ impl Core {
             home,
             mode,
             verify: options.verify,
-            priority: options.priority,
+            priorities: options.priorities.clone(),
             state: RefCell::new(State {
                 recording: Recording::default(),
                 by_name: HashMap::from([(name.clone(), id)]),
@@ -287,7 +287,7 @@ impl Core {
     }
 
     fn add_strand(&self, state: &mut State, parent: StreamId, name: &str) -> Result<StreamId> {
-        let stream = Arc::new(self.device.take_stream(self.priority)?);
+        let stream = Arc::new(self.device.take_stream(self.priorities.of(name))?);
         if self.mode == Mode::Eager {
             self.device.watch(&stream);
         }

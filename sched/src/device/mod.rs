@@ -318,11 +318,11 @@ impl DeviceInner {
         }
     }
 
-    pub(crate) fn give_stream(&self, priority: i32, stream: OwnedStream) {
+    pub(crate) fn give_stream(&self, stream: OwnedStream) {
         self.spare
             .lock()
             .streams
-            .entry(priority)
+            .entry(stream.priority())
             .or_default()
             .push(stream);
     }

@@ -256,7 +256,7 @@ fn zeroed<M: Send + Sync + 'static>(
         unsafe { stream.fill(range.start, 0, range.len()) }.and_then(|()| stream.synchronize());
     match filled {
         Ok(()) => {
-            device.inner.give_stream(0, stream);
+            device.inner.give_stream(stream);
             Ok(memory)
         }
         Err(error) => {

@@ -13,6 +13,7 @@ use crate::driver::{
 pub(crate) struct OwnedStream {
     reclaim: Shared,
     handle: StreamHandle,
+    priority: i32,
     /// `None` for a stream that is ours to destroy.
     engine: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -23,6 +24,7 @@ impl OwnedStream {
         Ok(Self {
             reclaim: reclaim.clone(),
             handle,
+            priority,
             engine: None,
         })
     }
@@ -39,12 +41,19 @@ impl OwnedStream {
         Self {
             reclaim: reclaim.clone(),
             handle,
+            // Not known, and not asked for: it is the engine's.
+            priority: 0,
             engine: Some(engine),
         }
     }
 
     pub(crate) fn handle(&self) -> StreamHandle {
         self.handle
+    }
+
+    /// The priority that it was made with.
+    pub(crate) fn priority(&self) -> i32 {
+        self.priority
     }
 
     /// Whether the stream is ours. Only such a stream is known never to be

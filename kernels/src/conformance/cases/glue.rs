@@ -8,7 +8,7 @@ use crate::conformance::{Case, Size};
 use crate::dsv4;
 use crate::reference;
 
-pub(super) const CASES: &[Case] = &[case!(mix), case!(words)];
+pub(super) const CASES: &[Case] = &[case!(mix), case!(words), case!(differences)];
 
 fn mix(bench: &mut Bench<'_>, size: Size) -> Outcome {
     // More values than columns, and fewer.
@@ -51,4 +51,28 @@ fn words(bench: &mut Bench<'_>, _: Size) -> Outcome {
     expected[..half as usize].fill(0);
     expected[len as usize] = 7;
     equal(&bench.download::<u32>(data, expected.len())?, &expected)
+}
+
+fn differences(bench: &mut Bench<'_>, _: Size) -> Outcome {
+    // Blocks and warps that are full and that are not; the last word but one is
+    // compared, the last is not.
+    for len in [1_u32, 31, 257, 1_000] {
+        let left: Vec<u32> = (0..=len).collect();
+        let mut right = left.clone();
+        let mut differ = 0;
+        for at in (0..len as usize).filter(|at| at % 3 == 0 || *at + 1 == len as usize) {
+            right[at] ^= 1 << (at % 32);
+            differ += 1;
+        }
+        right[len as usize] = 0;
+        let (left_at, right_at) = (bench.upload(&left)?, bench.upload(&right)?);
+        let found = bench.upload(&[5_u32])?;
+        let shape = dsv4::count_differences::shape(len)?;
+        for (left, right) in [(left_at, right_at), (left_at, left_at)] {
+            let args = vec![arg(left), arg(right), arg(found), arg(len)];
+            bench.launch::<dsv4::count_differences>(shape, args)?;
+        }
+        equal(&bench.download::<u32>(found, 1)?, &[5 + differ])?;
+    }
+    Ok(())
 }

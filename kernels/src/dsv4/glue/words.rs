@@ -1,9 +1,9 @@
-//! Kernels on plain 32-bit words: poison for buffers, and a counter.
+//! Kernels on plain 32-bit words: poison for buffers, a counter, a comparison.
 
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
-use streamweir_sched::kernel::{InOut, Out, twin};
+use streamweir_sched::kernel::{Atomic, In, InOut, Out, twin};
 
 use crate::dims::{DimensionError, Dims};
 
@@ -14,6 +14,9 @@ kernel! {
     /// `data[i] += 1` for `i < len`, wrapping: the smallest kernel whose runs
     /// can be counted.
     pub fn add_one(data: InOut<u32>, len: u32);
+    /// `found += |{i < len : left[i] != right[i]}|`, wrapping: whether results are
+    /// those expected, without a look at them by the host.
+    pub fn count_differences(left: In<u32>, right: In<u32>, found: Atomic<u32>, len: u32);
 }
 
 const THREADS: u32 = 256;
@@ -50,6 +53,16 @@ impl add_one {
     }
 }
 
+impl count_differences {
+    /// The launch for `len` words: a thread for each.
+    ///
+    /// # Errors
+    /// When `len` is zero.
+    pub fn shape(len: u32) -> Result<LaunchShape, DimensionError> {
+        words_shape("count_differences", len)
+    }
+}
+
 pub(super) fn sim_fill_words() -> SimKernel {
     twin::<fill_words>(|block, (data, len, value)| {
         let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
@@ -66,5 +79,19 @@ pub(super) fn sim_add_one() -> SimKernel {
             .map(|word: &u32| word.wrapping_add(1))
             .collect();
         block.write(data.at(here.start), &words)
+    })
+}
+
+pub(super) fn sim_count_differences() -> SimKernel {
+    twin::<count_differences>(|block, (left, right, found, len)| {
+        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
+        let left: Vec<u32> = block.read(left.at(here.start), here.len())?.to_vec();
+        let right: &[u32] = block.read(right.at(here.start), here.len())?;
+        let differ = left.iter().zip(right).filter(|(a, b)| a != b).count() as u32;
+        if differ == 0 {
+            return Ok(());
+        }
+        let before: u32 = block.read(found.at(0), 1)?[0];
+        block.write(found.at(0), &[before.wrapping_add(differ)])
     })
 }

@@ -19,6 +19,10 @@ use crate::driver::{
     LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, StreamHandle,
 };
 
+/// A node keeps the priority of the stream that it was captured on. Without this
+/// flag all nodes have that of the stream that the graph is replayed on.
+const USE_NODE_PRIORITY: u64 =
+    sys::CUgraphInstantiate_flags_enum::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY.0 as u64;
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 const DISABLE_TIMING: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 const RECORD_EXTERNAL: u32 = sys::CUevent_record_flags::CU_EVENT_RECORD_EXTERNAL as u32;
@@ -485,7 +489,7 @@ unsafe impl Driver for CudaDriver {
         // SAFETY: by the caller; the pointer is to a local.
         unsafe {
             self.library
-                .cuGraphInstantiateWithFlags(&raw mut exec, graph.raw(), 0)
+                .cuGraphInstantiateWithFlags(&raw mut exec, graph.raw(), USE_NODE_PRIORITY)
         }?;
         Ok(ExecHandle::of(exec))
     }

@@ -1,0 +1,195 @@
+//! `streamweir decode --profile`: how fast each bucket is at each context.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use indicatif::ProgressBar;
+use serde::Serialize;
+use streamweir::Device;
+use streamweir_integration::dsv4::{Overlap, Point, Profile, ProfileOptions, Setup};
+
+use crate::exit::{self, Failure};
+use crate::paint::Paint;
+
+/// Kernels that the table of shares has at the most.
+const MOST_ROLES: usize = 12;
+
+pub(super) fn run(
+    device: &Device,
+    setup: Setup,
+    options: &ProfileOptions,
+    as_json: bool,
+) -> Result<ExitCode, Failure> {
+    let bar = ProgressBar::new((setup.buckets.len() * options.contexts.len()) as u64);
+    let profile = Profile::run(device, setup, options, |_| bar.inc(1))?;
+    bar.finish_and_clear();
+    if as_json {
+        exit::print(json(&profile)?)?;
+    } else {
+        exit::print(Table {
+            profile: &profile,
+            paint: Paint::for_stdout(),
+        })?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Table<'a> {
+    profile: &'a Profile,
+    paint: Paint,
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Profile {
+            device,
+            setup,
+            bandwidth,
+            points,
+        } = self.profile;
+        writeln!(
+            f,
+            "DeepSeek-V4 {} on {device}: {} layers, {} index keys, tagged pools. µs of a step, medians of replays\n\
+             in turn. The limit is the longest path of kernels by themselves, or the bytes of a step over the\n\
+             {:.2} TB/s of a large copy, whichever is more.\n",
+            setup.config.name,
+            setup.config.layers,
+            setup.index_keys,
+            bandwidth / 1e12,
+        )?;
+        let header = format!(
+            "  {:>5} {:>8} {:>9} {:>9} {:>9} {:>8} {:>9} {:>9} {:>9} {:>6}",
+            "batch",
+            "context",
+            "off",
+            "indexer",
+            "full",
+            "speedup",
+            "path",
+            "bytes",
+            "of limit",
+            "lanes"
+        );
+        writeln!(f, "{}", self.paint.bold(&header))?;
+        let rule = "─".repeat(header.chars().count() - 2);
+        writeln!(f, "  {}", self.paint.faint(rule))?;
+        for point in points {
+            writeln!(
+                f,
+                "  {:>5} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>7.3}x {:>9.1} {:>9.1} {:>8.0}% {:>6}",
+                point.bucket,
+                point.context,
+                point.us(Overlap::Off),
+                point.us(Overlap::IndexerOnly),
+                point.us(Overlap::Full),
+                point.speedup(),
+                point.critical_path,
+                point.bytes as f64 / bandwidth * 1e6,
+                point.limit(*bandwidth) / point.us(Overlap::Full) * 100.0,
+                point.lanes(Overlap::Full),
+            )?;
+        }
+        match points.last() {
+            Some(point) => self.shares(f, point),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Table<'_> {
+    fn shares(&self, f: &mut fmt::Formatter<'_>, point: &Point) -> fmt::Result {
+        writeln!(
+            f,
+            "\nKernels by themselves, batch {} at {} tokens:\n",
+            point.bucket, point.context
+        )?;
+        let header = format!(
+            "  {:<24} {:<22} {:>6} {:>9} {:>9}",
+            "place", "kernel", "nodes", "µs", "in all"
+        );
+        writeln!(f, "{}", self.paint.bold(header))?;
+        for role in point.roles.iter().take(MOST_ROLES) {
+            writeln!(
+                f,
+                "  {:<24} {:<22} {:>6} {:>9.2} {:>9.1}",
+                role.place,
+                role.kernel,
+                role.nodes,
+                role.us,
+                role.us * role.nodes as f64,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    device: &'a str,
+    config: &'static str,
+    layers: u32,
+    index_k: &'static str,
+    bandwidth: f64,
+    points: Vec<JsonPoint<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonPoint<'a> {
+    bucket: u32,
+    context: u32,
+    off: f64,
+    indexer: f64,
+    full: f64,
+    speedup: f64,
+    critical_path: f64,
+    bytes: u64,
+    limit: f64,
+    lanes: usize,
+    roles: Vec<JsonRole<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonRole<'a> {
+    place: &'a str,
+    kernel: &'a str,
+    nodes: usize,
+    us: f64,
+}
+
+fn json(profile: &Profile) -> serde_json::Result<String> {
+    let point = |point| JsonPoint::of(point, profile.bandwidth);
+    serde_json::to_string_pretty(&Json {
+        device: &profile.device,
+        config: profile.setup.config.name,
+        layers: profile.setup.config.layers,
+        index_k: profile.setup.index_keys.word(),
+        bandwidth: profile.bandwidth,
+        points: profile.points.iter().map(point).collect(),
+    })
+}
+
+impl<'a> JsonPoint<'a> {
+    fn of(point: &'a Point, bandwidth: f64) -> Self {
+        let round = |value: f64| (value * 100.0).round() / 100.0;
+        Self {
+            bucket: point.bucket,
+            context: point.context,
+            off: round(point.us(Overlap::Off)),
+            indexer: round(point.us(Overlap::IndexerOnly)),
+            full: round(point.us(Overlap::Full)),
+            speedup: (point.speedup() * 1000.0).round() / 1000.0,
+            critical_path: round(point.critical_path),
+            bytes: point.bytes,
+            limit: round(point.limit(bandwidth)),
+            lanes: point.lanes(Overlap::Full),
+            roles: (point.roles.iter())
+                .map(|role| JsonRole {
+                    place: &role.place,
+                    kernel: &role.kernel,
+                    nodes: role.nodes,
+                    us: round(role.us),
+                })
+                .collect(),
+        }
+    }
+}

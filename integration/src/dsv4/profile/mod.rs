@@ -1,0 +1,214 @@
+//! How long a step takes with the overlap off and on, and how long it would take
+//! at the least.
+//!
+//! For every bucket and context the graphs of all overlaps are replayed in turn,
+//! so that a clock that drifts meets them alike. The least time is the larger of
+//! two: the longest path through the graph with the full overlap, where every
+//! kernel takes what it takes by itself
+//! ([`Graph::time_chain`](streamweir_sched::Graph::time_chain)), and the bytes
+//! that a step cannot do without over the bandwidth of a large copy. No order of
+//! the same kernels on streams is faster than that.
+
+mod limit;
+mod roles;
+mod timer;
+
+use streamweir_kernels::layout::PageLayout;
+use streamweir_sched::{ArenaConfig, Device, Graph};
+
+pub use roles::Role;
+
+use self::limit::{bandwidth, critical_path};
+use self::timer::Timer;
+use super::cache::KeyPages;
+use super::config::{LayerKind, Overlap, WINDOW};
+use super::decoder::{Arm, Engine, Exec, Pools, Setup};
+use super::error::Error;
+use super::inputs::Row;
+use super::pages::Sequence;
+use crate::common::name_of;
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Lengths of all sequences, in ascending order.
+    pub contexts: Vec<u32>,
+    /// Replays of each graph that are timed.
+    pub replays: usize,
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The device and its name.
+    pub device: String,
+    /// The model, and the buckets.
+    pub setup: Setup,
+    /// Bytes in a second, read and written, of a large copy.
+    pub bandwidth: f64,
+    /// One for each bucket and context.
+    pub points: Vec<Point>,
+}
+
+/// A bucket at a context.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Rows of the step.
+    pub bucket: u32,
+    /// Tokens of the longest sequence; each of the others has one less.
+    pub context: u32,
+    /// Microseconds of a step, and lanes of its replay, by overlap.
+    pub steps: Vec<(Overlap, f64, usize)>,
+    /// Microseconds of the longest path.
+    pub critical_path: f64,
+    /// Bytes that the step reads and writes at the least.
+    pub bytes: u64,
+    /// What kernels take by themselves, the largest share first.
+    pub roles: Vec<Role>,
+}
+
+impl Point {
+    /// Microseconds of a step with this overlap.
+    pub fn us(&self, overlap: Overlap) -> f64 {
+        let step = self.steps.iter().find(|step| step.0 == overlap);
+        step.map_or(f64::NAN, |step| step.1)
+    }
+
+    /// Lanes of the replay with this overlap.
+    pub fn lanes(&self, overlap: Overlap) -> usize {
+        let step = self.steps.iter().find(|step| step.0 == overlap);
+        step.map_or(0, |step| step.2)
+    }
+
+    /// How many times as fast the full overlap is as none.
+    pub fn speedup(&self) -> f64 {
+        self.us(Overlap::Off) / self.us(Overlap::Full)
+    }
+
+    /// Microseconds that no overlap undercuts, for a device of this bandwidth.
+    pub fn limit(&self, bandwidth: f64) -> f64 {
+        self.critical_path.max(self.bytes as f64 / bandwidth * 1e6)
+    }
+}
+
+impl Profile {
+    /// Measures every bucket of the setup at every context.
+    ///
+    /// # Errors
+    /// When the model cannot be made, a context does not fit the setup, a capture
+    /// is refused, or the device fails: the simulated one has no clock.
+    pub fn run(
+        device: &Device,
+        setup: Setup,
+        options: &ProfileOptions,
+        mut done: impl FnMut(&Point),
+    ) -> Result<Self, Error> {
+        let mut engine = Engine::new(device, setup.clone())?;
+        let timer = Timer::new(device)?;
+        let bandwidth = bandwidth(device, &timer)?;
+        let mut points = Vec::new();
+        let mut pages = engine.reset()?;
+        let rows = setup.capacity.rows;
+        let mut sequences = (0..rows)
+            .map(|_| pages.begin())
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut buckets = Vec::new();
+        for &bucket in setup.buckets.iter().rev() {
+            buckets.push((bucket, graphs(device, &engine, bucket)?));
+        }
+        buckets.reverse();
+        for &context in &options.contexts {
+            for (row, sequence) in (0..).zip(&mut sequences) {
+                // Every phase of the compressors' groups is there.
+                pages.grow(sequence, context.saturating_sub(row).max(1))?;
+            }
+            for (bucket, graphs) in &buckets {
+                let batch = &sequences[..*bucket as usize];
+                engine.stage(&rows_of(batch))?;
+                let point = point(&engine, &timer, *bucket, context, graphs, options.replays)?;
+                done(&point);
+                points.push(point);
+            }
+        }
+        Ok(Self {
+            device: name_of(device),
+            setup,
+            bandwidth,
+            points,
+        })
+    }
+}
+
+fn rows_of(batch: &[Sequence]) -> Vec<Row<'_>> {
+    let row = |sequence| Row { sequence, token: 1 };
+    batch.iter().map(row).collect()
+}
+
+/// The graphs of a bucket, one for each overlap.
+fn graphs(device: &Device, engine: &Engine, bucket: u32) -> Result<Vec<(Overlap, Graph)>, Error> {
+    let group = device.replay_group("profile", ArenaConfig::default());
+    (Overlap::ALL.into_iter())
+        .map(|overlap| {
+            let arm = Arm {
+                overlap,
+                pools: Pools::Tagged,
+                exec: Exec::Graph,
+            };
+            Ok((overlap, engine.capture(arm, bucket, &group)?))
+        })
+        .collect()
+}
+
+fn point(
+    engine: &Engine,
+    timer: &Timer,
+    bucket: u32,
+    context: u32,
+    graphs: &[(Overlap, Graph)],
+    replays: usize,
+) -> Result<Point, Error> {
+    let all: Vec<&Graph> = graphs.iter().map(|(_, graph)| graph).collect();
+    let times = timer.in_turn(&all, replays)?;
+    let steps = graphs.iter().zip(times);
+    let steps = steps.map(|((overlap, graph), us)| (*overlap, us, graph.replay_lanes()));
+    let (_, full) = graphs
+        .iter()
+        .find(|(overlap, _)| *overlap == Overlap::Full)
+        .expect("every overlap has a graph");
+    let config = &engine.setup().config;
+    let roles = roles::measure(full, config, timer)?;
+    let critical_path = critical_path(full.trace(), &roles);
+    Ok(Point {
+        bucket,
+        context,
+        steps: steps.collect(),
+        critical_path,
+        bytes: step_bytes(engine, bucket, context),
+        roles: roles.roles,
+    })
+}
+
+/// Bytes that a step reads at the least, for so many rows of so many tokens:
+/// every weight once, every entry that attention or indexer looks at. What goes
+/// from one kernel to the next may stay in the cache, and is left out.
+fn step_bytes(engine: &Engine, rows: u32, context: u32) -> u64 {
+    let config = &engine.setup().config;
+    let of_token = |pages: &PageLayout| u64::from(pages.value_bytes() + pages.scale_bytes());
+    let latent = of_token(engine.model().geometry.c4.layout());
+    let key = match &engine.model().geometry.keys {
+        KeyPages::Bf16(pages) => of_token(pages.layout()),
+        KeyPages::Fp8(pages) => of_token(pages.layout()),
+    };
+    let cached = (0..config.layers).map(|layer| {
+        let entries = match config.kind(layer) {
+            LayerKind::Window => 0,
+            LayerKind::C4 => {
+                let entries = u64::from(context / 4);
+                entries * key + entries.min(config.top_k.into()) * latent
+            }
+            LayerKind::C128 => u64::from(context / 128) * latent,
+        };
+        u64::from(context.min(WINDOW)) * latent + entries
+    });
+    engine.model().weights.bytes() + u64::from(rows) * cached.sum::<u64>()
+}

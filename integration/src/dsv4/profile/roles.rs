@@ -1,0 +1,128 @@
+//! Which kernels of a step do the same, and how long one takes by itself.
+//!
+//! The same place in layers of one kind is a role. Its nodes are timed in one
+//! chain, each over the weights and caches of its own layer: one of them alone
+//! would find its weights in the cache.
+
+use std::collections::BTreeMap;
+
+use streamweir_sched::Graph;
+use streamweir_trace::{NodeId, NodeKind, Trace};
+
+use super::timer::Timer;
+use crate::dsv4::config::Config;
+use crate::dsv4::error::Error;
+
+/// Replays of a chain.
+const REPLAYS: usize = 5;
+
+/// One place in the layers of a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// Where: `c4/kv`, `head`.
+    pub place: String,
+    /// The kernel.
+    pub kernel: String,
+    /// Nodes of the step in this role.
+    pub nodes: usize,
+    /// Microseconds of one by itself, the step to the next node included.
+    pub us: f64,
+}
+
+/// The roles of a graph, and which node has which.
+pub(super) struct Roles {
+    pub(super) roles: Vec<Role>,
+    of_node: Vec<Option<usize>>,
+}
+
+impl Roles {
+    /// Microseconds of a node; none for what is no kernel.
+    pub(super) fn us(&self, node: NodeId) -> f64 {
+        self.of_node[node.index()].map_or(0.0, |role| self.roles[role].us)
+    }
+}
+
+/// Times every role of a graph.
+pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<Roles, Error> {
+    let trace = graph.trace();
+    let mut of_node = vec![None; trace.nodes.len()];
+    let mut roles = Vec::new();
+    for ((place, kernel, _), nodes) in group(trace, config) {
+        // SAFETY: the kernels stay in bounds whatever they read, for ids and
+        // slots that a pool does not have are masked or replaced; the products of
+        // the library read and write numbers only. Nothing relies on the caches'
+        // content afterwards: every profile begins with a reset.
+        let us = unsafe { graph.time_chain(&timer.stream, &nodes, REPLAYS) }?;
+        for node in &nodes {
+            of_node[node.index()] = Some(roles.len());
+        }
+        roles.push(Role {
+            place,
+            kernel,
+            nodes: nodes.len(),
+            us,
+        });
+    }
+    let share = |role: &Role| role.us * role.nodes as f64;
+    let mut order: Vec<usize> = (0..roles.len()).collect();
+    order.sort_by(|&a, &b| share(&roles[b]).total_cmp(&share(&roles[a])));
+    let mut place = vec![0; roles.len()];
+    for (new, &old) in order.iter().enumerate() {
+        place[old] = new;
+    }
+    Ok(Roles {
+        roles: order.iter().map(|&old| roles[old].clone()).collect(),
+        of_node: (of_node.into_iter())
+            .map(|role: Option<usize>| role.map(|role| place[role]))
+            .collect(),
+    })
+}
+
+/// Place, kernel, and the how-manieth of them in its layer.
+type Key = (String, String, usize);
+
+fn group(trace: &Trace, config: &Config) -> BTreeMap<Key, Vec<NodeId>> {
+    let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut groups: BTreeMap<Key, Vec<NodeId>> = BTreeMap::new();
+    for (at, node) in trace.nodes.iter().enumerate() {
+        if !matches!(node.kind, NodeKind::Kernel(_)) {
+            continue;
+        }
+        let id = NodeId::at(at);
+        let scope = trace.scope_of(id).unwrap_or_default().to_owned();
+        let nth = seen.entry((scope.clone(), node.name.clone())).or_default();
+        let key = (place(&scope, config), node.name.clone(), *nth);
+        *nth += 1;
+        groups.entry(key).or_default().push(id);
+    }
+    groups
+}
+
+/// `layer 3/layer 3/kv` is a place of all layers of the kind of layer 3.
+fn place(scope: &str, config: &Config) -> String {
+    let mut kind = None;
+    let mut rest = Vec::new();
+    for part in scope.split('/') {
+        match part.strip_prefix("layer ").map(str::parse) {
+            Some(Ok(layer)) => kind = Some(config.kind(layer).word()),
+            _ => rest.push(part),
+        }
+    }
+    let words: Vec<&str> = kind.into_iter().chain(rest).collect();
+    words.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_the_same_in_all_layers_of_a_kind() {
+        let config = Config::FLASH;
+        assert_eq!(place("layer 4/layer 4/kv", &config), "c4/kv");
+        assert_eq!(place("layer 40", &config), "c4");
+        assert_eq!(place("layer 41/compressor", &config), "c128/compressor");
+        assert_eq!(place("head", &config), "head");
+        assert_eq!(place("layer x", &config), "layer x");
+    }
+}

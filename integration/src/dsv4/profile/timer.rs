@@ -1,0 +1,46 @@
+//! Replays between events.
+
+use streamweir_sched::{Device, DeviceStream, Event, Graph};
+
+use crate::dsv4::error::Error;
+
+/// Replays before any is timed.
+const WARM_UP: usize = 3;
+
+/// A stream to replay on, and two events.
+pub(super) struct Timer {
+    pub(super) stream: DeviceStream,
+    begin: Event,
+    end: Event,
+}
+
+impl Timer {
+    pub(super) fn new(device: &Device) -> Result<Self, Error> {
+        Ok(Self {
+            stream: device.stream("profile")?,
+            begin: device.event("begin")?,
+            end: device.event("end")?,
+        })
+    }
+
+    /// The median microseconds of each graph, replayed in turn.
+    pub(super) fn in_turn(&self, graphs: &[&Graph], replays: usize) -> Result<Vec<f64>, Error> {
+        let mut times = vec![Vec::with_capacity(replays); graphs.len()];
+        for replay in 0..WARM_UP + replays.max(1) {
+            for (graph, times) in graphs.iter().zip(&mut times) {
+                self.stream.record(&self.begin)?;
+                graph.replay(&self.stream)?;
+                self.stream.record(&self.end)?;
+                self.stream.synchronize()?;
+                if replay >= WARM_UP {
+                    times.push(f64::from(self.begin.elapsed_ms(&self.end)?) * 1e3);
+                }
+            }
+        }
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        Ok(times.into_iter().map(median).collect())
+    }
+}
