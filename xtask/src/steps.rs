@@ -141,6 +141,15 @@ pub(crate) static STEPS: &[Step] = &[
         need: Need::Tool("nvcc; `cargo xtask engine candle`", engine::candle_missing),
         run: |workspace| engine::check(workspace, Engine::Candle),
     },
+    Step {
+        name: "cubecl",
+        about: "the integration with cubecl compiles without a warning",
+        need: Need::Tool(
+            "its crates; `cargo xtask engine cubecl`",
+            engine::cubecl_missing,
+        ),
+        run: |workspace| engine::check(workspace, Engine::Cubecl),
+    },
 ];
 
 /// Runs the loom binaries in a target directory of their own, because the

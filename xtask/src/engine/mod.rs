@@ -97,6 +97,14 @@ pub(crate) fn candle_missing(workspace: &Workspace) -> Result<(), String> {
     Err("no nvcc below the target directory (`cargo xtask engine candle`)".to_owned())
 }
 
+/// Why cubecl is not checked here: two hundred crates are not built unasked.
+pub(crate) fn cubecl_missing(workspace: &Workspace) -> Result<(), String> {
+    if target(workspace, Engine::Cubecl).is_dir() {
+        return Ok(());
+    }
+    Err("it has not been built below the target directory (`cargo xtask engine cubecl`)".to_owned())
+}
+
 /// Sets up what the integration needs, and reaches the goal.
 pub(crate) fn run(workspace: &Workspace, engine: Engine, goal: Goal) -> Outcome {
     if engine == Engine::Candle {
