@@ -118,7 +118,7 @@ fn fp8(harness: &Harness, tokens: u32, entries: Entries) -> Outcome {
             })
         },
         |main: &Stream, i: &Inputs| {
-            let partial = main.scratch::<f32>("sums", splits.partial_len())?;
+            let partial = main.scratch::<half::f16>("sums", splits.partial_len())?;
             let stats = main.scratch::<f32>("stats", splits.stats_len())?;
             match entries {
                 Entries::Selected(_) => main.launch(

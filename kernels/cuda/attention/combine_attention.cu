@@ -1,50 +1,58 @@
-// The splits of a token's entries put together, in their order. A block for each
-// head of a token. Signature and twin: src/dsv4/attention/combine.rs.
+// The splits of a token's entries put together, in their order. Half of a block
+// for each head of a token. Signature and twin: src/dsv4/attention/combine.rs.
 
 #include "attention.cuh"
 
 namespace combine {
-constexpr u32 THREADS = LatentFp8Pages::DIM / 4;
+// Threads of a head: each has eight sums of a split.
+constexpr u32 THREADS = LatentFp8Pages::DIM / 8;
+constexpr u32 HEADS = 2;
 constexpr u32 MAX_SPLITS = 128;
 // Splits whose sums are loaded at once.
-constexpr u32 BATCH = 16;
+constexpr u32 BATCH = 8;
+
+static_assert(THREADS % 64 == 0, "the first warps have the lower dimensions, the last the upper ones");
 }  // namespace combine
 
-extern "C" __global__ void __launch_bounds__(128) combine_attention(
-    const float4* __restrict__ partial,
-    const float2* __restrict__ stats,
+extern "C" __global__ void __launch_bounds__(128, 8) combine_attention(
+    const uint4* __restrict__ partial,
+    const float4* __restrict__ stats,
     const float* __restrict__ sink,
     u32* __restrict__ out,
     u32 tokens,
     u32 heads,
     u32 splits) {
     using namespace combine;
-    const u32 head = blockIdx.x;
+    const u32 head = blockIdx.x * HEADS + threadIdx.x / THREADS;
     const u32 token = blockIdx.y;
     if (token >= tokens || head >= heads) {
         return;
     }
     const u32 lane = threadIdx.x % 32;
+    const u32 at = threadIdx.x % THREADS;
     const u32 head_blocks = (heads + sparse::HEADS - 1) / sparse::HEADS;
     const u64 stride = static_cast<u64>(head_blocks) * sparse::SUMS;
-    const sparse::Sums place = attention::sums_of(head % sparse::HEADS, threadIdx.x);
-    const float4* row = partial + token * splits * stride + head / sparse::HEADS * sparse::SUMS + place.word;
+    const sparse::Sums place = attention::sums_of(head % sparse::HEADS, at);
+    const uint4* row = partial + token * splits * stride + head / sparse::HEADS * sparse::SUMS + place.word;
 
     // The sums are on their way while each warp finds what they weigh: lane l
     // has the weights of splits l, l + 32, ...
-    float4 part[BATCH];
+    uint4 part[BATCH];
+    const auto load = [&](u32 first) {
 #pragma unroll
-    for (u32 i = 0; i < BATCH; ++i) {
-        part[i] = i < splits ? row[i * stride] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    }
+        for (u32 i = 0; i < BATCH; ++i) {
+            part[i] = first + i < splits ? row[(first + i) * stride] : make_uint4(0, 0, 0, 0);
+        }
+    };
+    load(0);
     const u64 first = static_cast<u64>(token) * splits * heads + head;
-    float2 own[MAX_SPLITS / 32];
+    float4 own[MAX_SPLITS / 32];
     float largest = negative_infinity();
 #pragma unroll
     for (u32 i = 0; i < MAX_SPLITS / 32; ++i) {
         const u32 split = 32 * i + lane;
         own[i] = split < splits ? stats[first + static_cast<u64>(split) * heads]
-                                : make_float2(negative_infinity(), 0.0f);
+                                : make_float4(negative_infinity(), 0.0f, 0.0f, 0.0f);
         largest = fmaxf(largest, own[i].x);
     }
     largest = warp_max(largest);
@@ -58,22 +66,20 @@ extern "C" __global__ void __launch_bounds__(128) combine_attention(
     for (u32 i = 0; i < MAX_SPLITS / 32; ++i) {
         weights[i] = own[i].x == negative_infinity() ? 0.0f : exp2f(own[i].x - shift);
         total += weights[i] * own[i].y;
+        // The sums of a warp have the same unit.
+        weights[i] *= at < THREADS / 2 ? own[i].z : own[i].w;
     }
     total = warp_sum(total);
     const float normaliser = largest == negative_infinity() ? 0.0f : 1.0f / (total + exp2f(own_sink - shift));
 
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    float sum[8] = {};
 #pragma unroll
     for (u32 group = 0; group < MAX_SPLITS / BATCH; ++group) {
         if (group * BATCH >= splits) {
             break;
         }
         if (group > 0) {
-#pragma unroll
-            for (u32 i = 0; i < BATCH; ++i) {
-                const u32 split = group * BATCH + i;
-                part[i] = split < splits ? row[split * stride] : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            }
+            load(group * BATCH);
         }
 #pragma unroll
         for (u32 i = 0; i < BATCH; ++i) {
@@ -82,13 +88,21 @@ extern "C" __global__ void __launch_bounds__(128) combine_attention(
             // A split without entries has left its words as they were: what is
             // there may be no number.
             const bool any = weight != 0.0f;
-            sum.x = any ? fmaf(weight, part[i].x, sum.x) : sum.x;
-            sum.y = any ? fmaf(weight, part[i].y, sum.y) : sum.y;
-            sum.z = any ? fmaf(weight, part[i].z, sum.z) : sum.z;
-            sum.w = any ? fmaf(weight, part[i].w, sum.w) : sum.w;
+            const u32 words[4] = {part[i].x, part[i].y, part[i].z, part[i].w};
+#pragma unroll
+            for (u32 k = 0; k < 4; ++k) {
+                const float2 both = sparse::unpack_f16(words[k]);
+                sum[2 * k] = any ? fmaf(weight, both.x, sum[2 * k]) : sum[2 * k];
+                sum[2 * k + 1] = any ? fmaf(weight, both.y, sum[2 * k + 1]) : sum[2 * k + 1];
+            }
         }
     }
-    u32* to = out + (static_cast<u64>(token) * heads + head) * (LatentFp8Pages::DIM / 2);
-    to[place.low / 2] = sparse::pack_bf16(sum.x * normaliser, sum.y * normaliser);
-    to[place.high / 2] = sparse::pack_bf16(sum.z * normaliser, sum.w * normaliser);
+    u32 words[4];
+#pragma unroll
+    for (u32 k = 0; k < 4; ++k) {
+        words[k] = sparse::pack_bf16(sum[2 * k] * normaliser, sum[2 * k + 1] * normaliser);
+    }
+    attention::turn(words);
+    *reinterpret_cast<uint4*>(out + (static_cast<u64>(token) * heads + head) * (LatentFp8Pages::DIM / 2) + place.first / 2) =
+        make_uint4(words[0], words[1], words[2], words[3]);
 }

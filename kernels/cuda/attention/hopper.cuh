@@ -244,22 +244,41 @@ __device__ __forceinline__ void fetch_queries(Shared& shared, const bf16* q, u32
     }
 }
 
-// As sparse::sums_of.
+// As sparse::sums_of, but word i of the four of a thread holds dimensions 8 i + 2 p
+// and the next of 32, p the thread's number modulo 4, until they are turned.
 __device__ __forceinline__ sparse::Sums sums_of(u32 head, u32 at) {
     const u32 pair = at % 4;
-    const u32 tiles = at / 4 % 16;
-    const u32 group = at / 64;
+    const u32 tiles = at / 4 % 8;
+    const u32 group = at / 32;
     const u32 thread = group * GROUP_THREADS + head / 16 * 32 + head % 8 * 4 + pair;
-    const u32 low = group * (DIM / 2) + tiles * 16 + pair * 2;
-    return {(head / 8 % 2 * 16 + tiles) * PAIR_THREADS + thread, low, low + 8};
+    return {(head / 8 % 2 * 8 + tiles) * PAIR_THREADS + thread, group * (DIM / 2) + tiles * 32 + pair * 8};
+}
+
+// Exchanges words between four neighbouring threads: word i of thread l becomes
+// word l of thread i.
+__device__ __forceinline__ void turn(u32 (&words)[4]) {
+    const bool odd = threadIdx.x & 1;
+    const bool high = threadIdx.x & 2;
+#pragma unroll
+    for (u32 i = 0; i < 4; i += 2) {
+        const u32 other = __shfl_xor_sync(0xffffffffu, odd ? words[i] : words[i + 1], 1);
+        words[i] = odd ? other : words[i];
+        words[i + 1] = odd ? words[i + 1] : other;
+    }
+#pragma unroll
+    for (u32 i = 0; i < 2; ++i) {
+        const u32 other = __shfl_xor_sync(0xffffffffu, high ? words[i] : words[i + 2], 2);
+        words[i] = high ? other : words[i];
+        words[i + 2] = high ? words[i + 2] : other;
+    }
 }
 
 // What the threads of a computing group do.
 __device__ __forceinline__ void compute(
     Shared& shared,
     const bf16* q,
-    float4* partial,
-    float2* stats,
+    uint4* partial,
+    float4* stats,
     u32 heads,
     float scale,
     u32 group,
@@ -388,22 +407,40 @@ __device__ __forceinline__ void compute(
     for (u32 row = 0; row < 2; ++row) {
         total[row] += __shfl_xor_sync(0xffffffffu, total[row], 1);
         total[row] += __shfl_xor_sync(0xffffffffu, total[row], 2);
-        const u32 head = 16 * (thread / 32) + lane / 4 + 8 * row;
-        if (group == 0 && lane % 4 == 0 && head < heads) {
-            stats[head] = make_float2(largest[row], total[row]);
+        float highest = 0.0f;
+#pragma unroll
+        for (u32 i = 0; i < 64; i += 4) {
+#pragma unroll
+            for (u32 half = 0; half < 2; ++half) {
+                highest = fmaxf(highest, fabsf(sums[half][i + 2 * row]));
+                highest = fmaxf(highest, fabsf(sums[half][i + 2 * row + 1]));
+            }
         }
-    }
-    // The same for all threads: an entry that takes part does so for all heads.
-    if (largest[0] == negative_infinity()) {
-        return;
-    }
-    float4* own_sums = partial + threadIdx.x;
+        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 1));
+        highest = fmaxf(highest, __shfl_xor_sync(0xffffffffu, highest, 2));
+        float unit;
+        const float scale = sparse::scale_for(highest, unit);
+        const u32 head = 16 * (thread / 32) + lane / 4 + 8 * row;
+        if (lane % 4 == 0 && head < heads) {
+            float* own = reinterpret_cast<float*>(stats + head);
+            if (group == 0) {
+                *reinterpret_cast<float2*>(own) = make_float2(largest[row], total[row]);
+            }
+            own[2 + group] = unit;
+        }
+        // The same for all threads: an entry that takes part does so for all heads.
+        if (largest[row] == negative_infinity()) {
+            continue;
+        }
+        uint4* own_sums = partial + row * 8 * PAIR_THREADS + threadIdx.x;
 #pragma unroll
-    for (u32 row = 0; row < 2; ++row) {
-#pragma unroll
-        for (u32 i = 0; i < 16; ++i) {
-            const float* four = &sums[i / 8][i % 8 * 8 + 2 * row];
-            own_sums[(row * 16 + i) * PAIR_THREADS] = make_float4(four[0], four[1], four[4], four[5]);
+        for (u32 i = 0; i < 8; ++i) {
+            const float* from = &sums[i / 4][i % 4 * 16 + 2 * row];
+            own_sums[i * PAIR_THREADS] = make_uint4(
+                sparse::pack_f16(from[0] * scale, from[1] * scale),
+                sparse::pack_f16(from[4] * scale, from[5] * scale),
+                sparse::pack_f16(from[8] * scale, from[9] * scale),
+                sparse::pack_f16(from[12] * scale, from[13] * scale));
         }
     }
 }
@@ -415,8 +452,8 @@ __device__ __forceinline__ void attend(
     const bf16* q,
     const sparse::Window& window,
     const Source& source,
-    float4* partial,
-    float2* stats,
+    uint4* partial,
+    float4* stats,
     u32* faults,
     u32 heads,
     u32 split,

@@ -33,8 +33,11 @@ constexpr u32 STAGES = 3;
 // Entries whose places are looked up ahead, one for each thread.
 constexpr u32 AHEAD = THREADS;
 
-// Words of four floats that one block leaves.
-constexpr u32 SUMS = HEADS * DIM / 4;
+// Words of eight sums that one block leaves. They are f16, half of what they
+// were, relative to a power of two, the unit of half of the dimensions of a head;
+// that rounds each by 2^-12 of itself at most. The weights of the entries are
+// rounded by up to 2^-9 before, to bf16, and the result afterwards.
+constexpr u32 SUMS = HEADS * DIM / 8;
 constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(WARPS * LatentFp8Pages::GROUP == DIM, "a group of dimensions for each warp");
@@ -60,6 +63,31 @@ __device__ __forceinline__ u32 scaled(u32 pair, u32 factor) {
     u32 product;
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(product) : "r"(pair), "r"(factor), "r"(0x80008000u));
     return product;
+}
+
+// Two f16 in one word, the first in its lower half.
+__device__ __forceinline__ u32 pack_f16(float low, float high) {
+    u32 pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+__device__ __forceinline__ float2 unpack_f16(u32 pair) {
+    float2 both;
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
+        : "=f"(both.x), "=f"(both.y)
+        : "r"(pair));
+    return both;
+}
+
+// What sums of which the largest magnitude is `largest` are multiplied by to make
+// the most of f16, and what undoes it, their unit: powers of two.
+__device__ __forceinline__ float scale_for(float largest, float& unit) {
+    const u32 exponent = __float_as_uint(largest) >> 23;
+    // The largest becomes 2^14 or somewhat more. Infinity stays.
+    const u32 scale = min(127 + 14 + 127 - exponent, 253u);
+    unit = __uint_as_float((254 - scale) << 23);
+    return __uint_as_float(scale << 23);
 }
 
 // An 8 by 8 matrix of 16-bit values over a warp, a pair of row `lane / 4` in
@@ -95,10 +123,12 @@ struct Shared {
     // fragment of each lane.
     uint2 weights[HEADS / 16][32][2];
     float correction[HEADS];
+    // Of the sums, for each warp.
+    alignas(16) float magnitudes[HEADS][WARPS];
     Places places;
 };
 
-static_assert(sizeof(Shared) == 77120, "what the host asks for; a block of sm_120 has 99 KiB");
+static_assert(sizeof(Shared) == 79168, "what the host asks for; a block of sm_120 has 99 KiB");
 
 // Entries of the first pool, and what all entries have in common.
 struct Window {
@@ -266,19 +296,23 @@ struct Block {
     }
 };
 
-// Where a word is among those that one block leaves, and what of a head is in it.
+// Where a word is among those that one block leaves, and which dimensions of a
+// head are in it: eight neighbours from `first` on. Four neighbouring words `at`
+// lie side by side.
 struct Sums {
     u32 word;
-    // Dimensions of its first two numbers and of its last two.
-    u32 low;
-    u32 high;
+    u32 first;
 };
 
 __device__ __forceinline__ Sums sums_of(u32 head, u32 at) {
-    const u32 warp = at / 16;
-    const u32 pair = at / 4 % 4;
-    return {((head / 8 * 4 + at % 4) * WARPS + warp) * 32 + head % 8 * 4 + pair, 4 * at, 4 * at + 2};
+    const u32 warp = at / 8;
+    const u32 half = at / 4 % 2;
+    const u32 pair = at % 4;
+    return {((head / 8 * 2 + half) * WARPS + warp) * 32 + head % 8 * 4 + pair, 64 * warp + 16 * pair + 8 * half};
 }
+
+// The words of four neighbouring threads that finish a head are as they are.
+__device__ __forceinline__ void turn(u32 (&)[4]) {}
 
 // The queries of a warp's dimensions as left operands: of 16 heads and four
 // products the two words of row `lane / 4`, and of row + 8.
@@ -353,18 +387,19 @@ __device__ __forceinline__ bool weigh(Shared& shared, Softmax& softmax, u32 pres
     return grown;
 }
 
-// What one block leaves: for each head the largest score, in powers of two, and
-// the sum of the weights relative to it; and the sums of the weighted latents of
-// all 64 heads in the order in which the threads hold them (sums_of). A block
-// without entries leaves minus infinity, and no sums.
+// What one block leaves: for each head the largest score, in powers of two, the
+// sum of the weights relative to it, and the units of the sums of the lower and
+// of the upper dimensions; and the sums of the weighted latents of all 64 heads in
+// the order in which the threads hold them (sums_of). A block without entries
+// leaves minus infinity, and no sums.
 template <typename Source>
 __device__ __forceinline__ void attend(
     Shared& shared,
     const bf16* q,
     const Window& window,
     const Source& source,
-    float4* partial,
-    float2* stats,
+    uint4* partial,
+    float4* stats,
     u32* faults,
     u32 heads,
     u32 split,
@@ -470,24 +505,54 @@ __device__ __forceinline__ void attend(
     softmax.sum += __shfl_xor_sync(0xffffffffu, softmax.sum, 1);
     softmax.sum += __shfl_xor_sync(0xffffffffu, softmax.sum, 2);
     const u32 own = 8 * warp + lane / 4;
-    if (lane % 4 == 0 && own < heads) {
-        stats[own] = make_float2(softmax.largest, softmax.sum);
-    }
-    if (!__syncthreads_or(softmax.largest != negative_infinity())) {
-        return;
-    }
-    float4* own_sums = partial + threadIdx.x;
+    const bool any = __syncthreads_or(softmax.largest != negative_infinity());
+    // The largest magnitude of each head in each warp's dimensions.
 #pragma unroll
     for (u32 m = 0; m < HEADS / 16; ++m) {
 #pragma unroll
         for (u32 half = 0; half < 2; ++half) {
+            float largest = 0.0f;
 #pragma unroll
-            for (u32 n = 0; n < 8; n += 2) {
-                own_sums[((2 * m + half) * 4 + n / 2) * THREADS] = make_float4(
-                    out[m][n][2 * half],
-                    out[m][n][2 * half + 1],
-                    out[m][n + 1][2 * half],
-                    out[m][n + 1][2 * half + 1]);
+            for (u32 n = 0; n < 8; ++n) {
+                largest = fmaxf(largest, fmaxf(fabsf(out[m][n][2 * half]), fabsf(out[m][n][2 * half + 1])));
+            }
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
+            if (lane % 4 == 0) {
+                shared.magnitudes[16 * m + 8 * half + lane / 4][warp] = largest;
+            }
+        }
+    }
+    __syncthreads();
+    const auto unit_of = [&](u32 head, u32 upper, float& unit) {
+        const float4 four = *reinterpret_cast<const float4*>(&shared.magnitudes[head][4 * upper]);
+        return scale_for(fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)), unit);
+    };
+    if (lane % 4 == 0 && own < heads) {
+        float units[2];
+        unit_of(own, 0, units[0]);
+        unit_of(own, 1, units[1]);
+        stats[own] = make_float4(softmax.largest, softmax.sum, units[0], units[1]);
+    }
+    if (!any) {
+        return;
+    }
+    uint4* own_sums = partial + threadIdx.x;
+#pragma unroll
+    for (u32 m = 0; m < HEADS / 16; ++m) {
+#pragma unroll
+        for (u32 half = 0; half < 2; ++half) {
+            float unit;
+            const float scale = unit_of(16 * m + 8 * half + lane / 4, warp / 4, unit);
+#pragma unroll
+            for (u32 i = 0; i < 2; ++i) {
+                u32 words[4];
+#pragma unroll
+                for (u32 k = 0; k < 4; ++k) {
+                    const float* pair = &out[m][4 * i + k][2 * half];
+                    words[k] = pack_f16(pair[0] * scale, pair[1] * scale);
+                }
+                own_sums[((2 * m + half) * 2 + i) * THREADS] = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Attention over the window and the entries, and the projection of its output.
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_kernels::dsv4::{
     AttentionSplits, combine_attention, mix, paged_attention, rope_heads, sparse_attention,
 };
@@ -31,7 +31,7 @@ impl Layer<'_> {
         };
         let splits =
             AttentionSplits::for_device(rows, heads, WINDOW + listed, model.multiprocessors);
-        let partial = main.scratch::<f32>("partial sums", splits.partial_len())?;
+        let partial = main.scratch::<f16>("partial sums", splits.partial_len())?;
         let stats = main.scratch::<f32>("partial stats", splits.stats_len())?;
         match (&self.cache.entries, selected) {
             (Entries::C128 { latents, .. }, _) => {

@@ -1,6 +1,6 @@
 //! The splits of the attention put together.
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
@@ -21,7 +21,7 @@ kernel! {
     /// With `lse` the logarithm of the sum over the entries that is the published
     /// form, attention without a sink by `1 / (1 + exp(sink - lse))`.
     pub fn combine_attention(
-        partial: In<f32>,
+        partial: In<f16>,
         stats: In<f32>,
         sink: In<f32>,
         out: Out<bf16>,
@@ -31,17 +31,19 @@ kernel! {
     );
 }
 
-/// Threads of a block: one for four dimensions.
-const THREADS: u32 = LatentFp8Pages::DIM / 4;
+/// Heads of a block (`HEADS` in `cuda/attention/combine_attention.cu`).
+const HEADS: u32 = 2;
+/// Threads of a block: one for eight dimensions of a head.
+const THREADS: u32 = HEADS * LatentFp8Pages::DIM / 8;
 
 impl combine_attention {
-    /// The launch for these splits: a block for each head of a token.
+    /// The launch for these splits: a block for two heads of a token.
     ///
     /// # Errors
     /// As for [`sparse_attention::shape`](super::sparse_attention::shape).
     pub fn shape(splits: &AttentionSplits) -> Result<LaunchShape, DimensionError> {
         splits.checked(Dims::of("combine_attention"))?.grid(
-            splits.heads(),
+            splits.heads().div_ceil(HEADS),
             ("tokens", splits.tokens()),
             THREADS,
         )
@@ -51,8 +53,8 @@ impl combine_attention {
 pub(super) fn sim() -> SimKernel {
     twin::<combine_attention>(
         |block, (partial, stats, sink, out, tokens, heads, splits)| {
-            let [head, token, _] = block.index();
-            if token >= tokens || head >= heads {
+            let [pair, token, _] = block.index();
+            if token >= tokens {
                 return Ok(());
             }
             let left = Left {
@@ -60,14 +62,17 @@ pub(super) fn sim() -> SimKernel {
                 partial,
                 stats,
             };
-            let sink = block.read::<f32>(sink.at(head as usize), 1)?[0];
-            let parts = left.parts(block, token, head)?;
-            let values: Vec<bf16> = reference::combine_parts(&parts, sink)
-                .into_iter()
-                .map(bf16::from_f64)
-                .collect();
-            let row = token as usize * heads as usize + head as usize;
-            block.write(out.at(row * LatentFp8Pages::DIM as usize), &values)
+            for head in crate::dsv4::span(pair, HEADS, heads) {
+                let sink = block.read::<f32>(sink.at(head), 1)?[0];
+                let parts = left.parts(block, token, head as u32)?;
+                let values: Vec<bf16> = reference::combine_parts(&parts, sink)
+                    .into_iter()
+                    .map(bf16::from_f64)
+                    .collect();
+                let row = token as usize * heads as usize + head;
+                block.write(out.at(row * LatentFp8Pages::DIM as usize), &values)?;
+            }
+            Ok(())
         },
     )
 }

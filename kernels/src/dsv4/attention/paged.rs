@@ -1,6 +1,6 @@
 //! Attention over the sliding window and all entries of a sequence, fp8.
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
@@ -27,7 +27,7 @@ kernel! {
         latents: In<u8>,
         page_table: In<i32>,
         lens: In<i32>,
-        partial: Out<f32>,
+        partial: Out<f16>,
         stats: Out<f32>,
         faults: Atomic<u32>,
         window_layout: LatentFp8Pages,

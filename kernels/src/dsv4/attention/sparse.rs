@@ -1,6 +1,6 @@
 //! Attention over the sliding window and the selected entries, fp8.
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
@@ -30,7 +30,7 @@ kernel! {
         window_slots: In<i32>,
         selected: In<u8>,
         indices: In<i32>,
-        partial: Out<f32>,
+        partial: Out<f16>,
         stats: Out<f32>,
         faults: Atomic<u32>,
         window_layout: LatentFp8Pages,

@@ -2,10 +2,15 @@
 //!
 //! A decode batch has few tokens and a card has many multiprocessors, so the
 //! entries of a token are split. Each block of [`sparse_attention`] and
-//! [`paged_attention`] attends with 64 heads to one split and leaves, in f32, the
-//! unfinished sums; [`combine_attention`] puts the splits of a head together in
-//! their order. No block waits for another, and the result depends on the number
+//! [`paged_attention`] attends with 64 heads to one split and leaves the unfinished
+//! sums; [`combine_attention`] puts the splits of a head together in their order. No block waits for another, and the result depends on the number
 //! of splits, never on which block comes first.
+//!
+//! The sums are what most bytes of a batch of some size go for. They are f16,
+//! relative to a power of two, their unit, which half of the dimensions of a head
+//! share: each is rounded by at most 2^-12 of itself, or of the largest by 2^-39.
+//! The weights of the entries are rounded by up to 2^-9 before, to bf16, and the
+//! result afterwards.
 //!
 //! A split is a share of the entries that a token has, not of the most that it
 //! may have: the number of splits is fixed when the launch is recorded, what each
@@ -15,7 +20,7 @@
 //! [`paged_attention`]: super::paged_attention
 //! [`combine_attention`]: super::combine_attention
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::{SimBlock, SimFault};
 use streamweir_sched::kernel::Ptr;
@@ -30,15 +35,19 @@ pub(super) const HEADS: u32 = 64;
 const STEP: u32 = 16;
 /// Threads of a block (`THREADS`) and its shared memory in bytes
 /// (`sizeof(Shared)`).
-const PORTABLE: (u32, u32) = (256, 77_120);
+const PORTABLE: (u32, u32) = (256, 79_168);
 /// The compute capability that has a form of the kernels of its own, and the same
 /// there (`cuda/attention/hopper.cuh`).
 const HOPPER: (u32, u32) = (9, 0);
 const ON_HOPPER: (u32, u32) = (512, 204_896);
 /// Entries that make a split worth its block.
 const WORTH: u32 = 32;
-/// Floats of a block's sums.
+/// Sums of a block.
 const SUMS: usize = (HEADS * LatentFp8Pages::DIM) as usize;
+
+/// Floats that a block leaves of a head beside its sums: its largest score, the
+/// sum of its weights, and the units of the lower and of the upper dimensions.
+const STATS: usize = 4;
 
 /// The splits of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +97,10 @@ impl AttentionSplits {
         self.tokens as usize * self.splits as usize * self.head_blocks() as usize * SUMS
     }
 
-    /// Elements of the buffer that takes the largest scores and the sums of the
-    /// weights.
+    /// Elements of the buffer that takes the largest scores, the sums of the
+    /// weights and the units.
     pub const fn stats_len(&self) -> usize {
-        2 * self.tokens as usize * self.splits as usize * self.heads as usize
+        STATS * self.tokens as usize * self.splits as usize * self.heads as usize
     }
 
     pub(super) const fn tokens(&self) -> u32 {
@@ -144,24 +153,36 @@ impl AttentionSplits {
         let part = token as usize * self.splits as usize + split as usize;
         (
             (part * self.head_blocks() as usize + (head / HEADS) as usize) * SUMS,
-            2 * (part * self.heads as usize + head as usize),
+            STATS * (part * self.heads as usize + head as usize),
         )
     }
 }
 
-/// Where among the sums of a block a dimension of a head is (`sparse::sums_of`):
-/// in the order in which the threads of the block hold them.
-fn place_of_sum(head: u32, dim: u32) -> usize {
-    let (head, d) = (head % HEADS, dim / 4);
-    let word = (head / 8 * 4 + d % 4) * PORTABLE.0 + d / 16 * 32 + head % 8 * 4 + d / 4 % 4;
-    (4 * word + dim % 4) as usize
+/// Dimensions that a word of eight sums has.
+const EIGHT: usize = 8;
+
+/// Where among the sums of a block the eight of a head from dimension `dim` on are
+/// (`sparse::sums_of`): in the order in which the threads of the block hold them.
+fn place_of_sums(head: u32, dim: u32) -> usize {
+    let (head, warp) = (head % HEADS, dim / 64);
+    let (pair, half) = (dim / 16 % 4, dim / 8 % 2);
+    let word = (head / 8 * 2 + half) * PORTABLE.0 + warp * 32 + head % 8 * 4 + pair;
+    EIGHT * word as usize
+}
+
+/// The unit of sums (`sparse::scale_for`): the power of two by which the largest of
+/// them is 2^14 or somewhat more.
+fn unit_of(sums: &[f64]) -> f32 {
+    let largest = sums.iter().fold(0.0, |most: f64, sum| most.max(sum.abs())) as f32;
+    let scale = (127 + 14 + 127 - (largest.to_bits() >> 23)).min(253);
+    f32::from_bits((254 - scale) << 23)
 }
 
 /// The buffers that hold what blocks leave.
 #[derive(Clone, Copy)]
 pub(super) struct Left {
     pub(super) splits: AttentionSplits,
-    pub(super) partial: Ptr<f32>,
+    pub(super) partial: Ptr<f16>,
     pub(super) stats: Ptr<f32>,
 }
 
@@ -189,16 +210,20 @@ impl Left {
             let query = block.read(q.at(row * dim as usize), dim as usize)?;
             let part = reference::attend_part(query, &rows, scale);
             let (sums, stats) = self.splits.place(token, split, head as u32);
+            let half = part.rows.len() / 2;
+            let units = [unit_of(&part.rows[..half]), unit_of(&part.rows[half..])];
             block.write(
                 self.stats.at(stats),
-                &[part.largest as f32, part.sum as f32],
+                &[part.largest as f32, part.sum as f32, units[0], units[1]],
             )?;
             if rows.is_empty() {
                 continue;
             }
-            for d in (0..dim).step_by(4) {
-                let four = [0, 1, 2, 3].map(|i| part.rows[(d + i) as usize] as f32);
-                block.write(self.partial.at(sums + place_of_sum(head as u32, d)), &four)?;
+            for (i, eight) in part.rows.chunks_exact(EIGHT).enumerate() {
+                let unit = f64::from(units[i * EIGHT / half]);
+                let eight: Vec<f16> = eight.iter().map(|sum| f16::from_f64(sum / unit)).collect();
+                let place = place_of_sums(head as u32, (i * EIGHT) as u32);
+                block.write(self.partial.at(sums + place), &eight)?;
             }
         }
         Ok(())
@@ -215,7 +240,7 @@ impl Left {
         (0..self.splits.splits)
             .map(|split| {
                 let (sums, stats) = self.splits.place(token, split, head);
-                let of_split = block.read::<f32>(self.stats.at(stats), 2)?;
+                let of_split = block.read::<f32>(self.stats.at(stats), STATS)?.to_vec();
                 let mut part = AttentionPart {
                     largest: of_split[0].into(),
                     sum: of_split[1].into(),
@@ -223,10 +248,13 @@ impl Left {
                 };
                 // A split without entries has left no sums.
                 if part.largest != f64::NEG_INFINITY {
-                    for (d, row) in (0..dim).step_by(4).zip(part.rows.chunks_exact_mut(4)) {
-                        let four = self.partial.at(sums + place_of_sum(head, d));
-                        for (row, &sum) in row.iter_mut().zip(block.read::<f32>(four, 4)?) {
-                            *row = sum.into();
+                    let half = dim as usize / 2;
+                    for (i, row) in part.rows.chunks_exact_mut(EIGHT).enumerate() {
+                        let place = place_of_sums(head, (i * EIGHT) as u32);
+                        let eight = block.read::<f16>(self.partial.at(sums + place), EIGHT)?;
+                        let unit = f64::from(of_split[2 + i * EIGHT / half]);
+                        for (row, sum) in row.iter_mut().zip(eight) {
+                            *row = sum.to_f64() * unit;
                         }
                     }
                 }
@@ -298,23 +326,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sum_has_a_place_of_its_own() {
+    fn every_eight_sums_have_a_place_of_their_own() {
         let places: BTreeSet<usize> = (0..HEADS)
-            .flat_map(|head| (0..LatentFp8Pages::DIM).map(move |dim| place_of_sum(head, dim)))
+            .flat_map(|head| (0..LatentFp8Pages::DIM).map(move |dim| place_of_sums(head, dim)))
             .collect();
-        assert_eq!(places.len(), SUMS);
-        assert_eq!(places.last(), Some(&(SUMS - 1)));
-        // Four dimensions are one word.
-        assert!((0..HEADS).all(|head| place_of_sum(head, 7) == place_of_sum(head, 4) + 3));
+        assert_eq!(places.len() * EIGHT, SUMS);
+        assert_eq!(places.last(), Some(&(SUMS - EIGHT)));
+        // Eight dimensions are one word.
+        assert!((0..HEADS).all(|head| place_of_sums(head, 7) == place_of_sums(head, 0)));
+    }
+
+    #[test]
+    fn units_make_the_most_of_f16() {
+        for (largest, scaled) in [(1.0, 16_384.0), (1.5, 24_576.0), (448.0, 28_672.0)] {
+            let unit = unit_of(&[0.0, -largest, largest / 3.0]);
+            assert_eq!(largest / f64::from(unit), scaled);
+        }
+        // The extremes stay powers of two, and what is infinite stays so.
+        assert_eq!(unit_of(&[0.0; 4]), f32::MIN_POSITIVE);
+        assert_eq!(f64::from(unit_of(&[f64::MAX])), 114_f64.exp2());
+        let unit = f64::from(unit_of(&[1e-45, 0.0]));
+        assert!(f16::from_f64(1e-45 / unit).is_finite());
     }
 
     #[test]
     fn blocks_leave_their_sums_side_by_side() {
         let splits = AttentionSplits::new(2, 65, 3);
         assert_eq!(splits.partial_len(), 2 * 3 * 2 * 64 * 512);
-        assert_eq!(splits.stats_len(), 2 * 2 * 3 * 65);
+        assert_eq!(splits.stats_len(), 4 * 2 * 3 * 65);
         let last = splits.place(1, 2, 64);
         assert_eq!(last.0 + SUMS, splits.partial_len());
-        assert_eq!(last.1 + 2, splits.stats_len());
+        assert_eq!(last.1 + 4, splits.stats_len());
     }
 }

@@ -1,6 +1,6 @@
 //! Attention over fp8 latents, and the look over page tables.
 
-use half::bf16;
+use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::kernel::Kernel;
 
@@ -263,7 +263,7 @@ impl Common {
         second: Second,
     ) -> Outcome {
         let job = self.job;
-        let partial = bench.output::<f32>(splits.partial_len())?;
+        let partial = bench.output::<f16>(splits.partial_len())?;
         let stats = bench.output::<f32>(splits.stats_len())?;
         let faults = bench.upload(&[0_u32])?;
         let scale = dsv4::sparse_attention::scale();
