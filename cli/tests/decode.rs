@@ -113,8 +113,8 @@ fn wrong_words_are_usage_errors() {
         &["--layers", "0"],
         &["--context", "100"],
         &["--overlap", "some"],
-        &["--contexts", "0", "--profile"],
-        &["--rounds", "2", "--profile"],
+        &["--profile", "--contexts", "0"],
+        &["--profile", "--rounds", "2"],
     ] {
         let output = decode(arguments);
         assert_eq!(output.status.code(), Some(64), "{arguments:?}");

@@ -2,8 +2,8 @@
 //! refused.
 
 use streamweir_integration::dsv4::{
-    Arm, Capacity, Config, Engine, Error, Exec, IndexKeys, Load, Matrix, Overlap, PageError, Pools,
-    Row, Setup,
+    Arm, Capacity, Config, Engine, Error, Exec, IndexKeys, Load, Matrix, Overlap, Packing,
+    PageError, Pools, Row, Setup,
 };
 use streamweir_sched::Device;
 use streamweir_verify::Rule;
@@ -27,6 +27,7 @@ fn setup(index_keys: IndexKeys) -> Setup {
             pages: 1 + LOAD.sessions * Config::TINY.table_stride(),
             rows: 3,
         },
+        packing: Packing::Ordered,
         seed: 11,
     }
 }

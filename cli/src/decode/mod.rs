@@ -11,7 +11,7 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use streamweir_integration::dsv4::{
     self, Arm, BUCKETS, Capacity, Config, Exec, IndexKeys, Load, Matrix, Overlap, PAGE_TOKENS,
-    Pools, ProfileOptions, Setup,
+    Packing, Pools, ProfileOptions, Setup,
 };
 
 use crate::device::{Choice, Opened};
@@ -62,6 +62,10 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     pools: Option<PoolChoice>,
 
+    /// How the scratch of tagged pools is packed
+    #[arg(long, value_enum, default_value_t = PackingChoice::Ordered)]
+    packing: PackingChoice,
+
     /// How index keys are stored
     #[arg(long, value_enum, default_value_t = Keys::Bf16)]
     index_k: Keys,
@@ -110,6 +114,16 @@ enum PoolChoice {
     Tagged,
     /// One pool for all streams, free at host drop: the negative control
     Shared,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PackingChoice {
+    /// Each pool by itself
+    Isolated,
+    /// Pools reuse each other's memory where streams are ordered
+    Ordered,
+    /// Likewise, placed when the recording is complete
+    Planned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -210,6 +224,11 @@ impl Options {
             },
             buckets,
             capacity,
+            packing: match self.packing {
+                PackingChoice::Isolated => Packing::Isolated,
+                PackingChoice::Ordered => Packing::Ordered,
+                PackingChoice::Planned => Packing::Planned,
+            },
             seed: self.seed,
         };
         (setup, load)

@@ -50,8 +50,8 @@ impl fmt::Display for Table<'_> {
         writeln!(
             f,
             "DeepSeek-V4 {} on {device}: {} layers, {} index keys, tagged pools. µs of a step, medians of replays\n\
-             in turn. The limit is the longest path of kernels by themselves, or the bytes of a step over the\n\
-             {:.2} TB/s of a large copy, whichever is more.\n",
+             in turn. The limit is the longest path of kernels by themselves and their edges, or the bytes of a\n\
+             step over {:.2} TB/s, whichever is more.\n",
             setup.config.name,
             setup.config.layers,
             setup.index_keys,
@@ -141,6 +141,7 @@ struct JsonPoint<'a> {
     indexer: f64,
     full: f64,
     speedup: f64,
+    edge: f64,
     critical_path: f64,
     bytes: u64,
     limit: f64,
@@ -178,6 +179,7 @@ impl<'a> JsonPoint<'a> {
             indexer: round(point.us(Overlap::IndexerOnly)),
             full: round(point.us(Overlap::Full)),
             speedup: (point.speedup() * 1000.0).round() / 1000.0,
+            edge: round(point.edge),
             critical_path: round(point.critical_path),
             bytes: point.bytes,
             limit: round(point.limit(bandwidth)),

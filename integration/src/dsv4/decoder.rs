@@ -18,6 +18,10 @@ use super::pages::Pages;
 /// The batch sizes that are captured where nobody says otherwise.
 pub const BUCKETS: [u32; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
 
+/// The streams of the indexer, whose chain of small kernels main waits for: they
+/// are given room before the large products of main take it.
+const URGENT: [&str; 3] = ["indexer", "idx_q", "idx_weights"];
+
 /// Where the scratch of a step comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pools {
@@ -77,6 +81,31 @@ impl Arm {
     };
 }
 
+/// How the scratch of tagged pools is packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// Each pool by itself, as the step is recorded.
+    Isolated,
+    /// Pools reuse each other's memory where streams are ordered, as the step is
+    /// recorded.
+    #[default]
+    Ordered,
+    /// Likewise, placed when the recording is complete, with side work emitted
+    /// just before its join.
+    Planned,
+}
+
+impl Packing {
+    /// The word on the command line and in reports.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Isolated => "isolated",
+            Self::Ordered => "ordered",
+            Self::Planned => "planned",
+        }
+    }
+}
+
 /// What is made once and serves every arm.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -88,6 +117,8 @@ pub struct Setup {
     pub buckets: Vec<u32>,
     /// Sizes of the caches.
     pub capacity: Capacity,
+    /// How the scratch of tagged pools is packed.
+    pub packing: Packing,
     /// Decides weights and prompts.
     pub seed: u64,
 }
@@ -214,7 +245,7 @@ impl Engine {
         bucket: u32,
         group: &ReplayGroup,
     ) -> Result<Graph, Error> {
-        let options = options(arm, format!("decode {bucket}")).group(group);
+        let options = self.options(arm, format!("decode {bucket}")).group(group);
         let products = &self.products[&bucket];
         let (graph, ()) = self.device.capture(options, |capture| {
             self.model.record(capture, products, bucket, arm.overlap)
@@ -230,18 +261,28 @@ impl Engine {
     pub(super) fn model(&self) -> &Model {
         &self.model
     }
-}
 
-fn options(arm: Arm, name: String) -> CaptureOptions {
-    let options = CaptureOptions::new(name);
-    match arm.pools {
-        Pools::Tagged => options.policy(Policy::ISOLATED).verify(Verify::Refuse),
-        Pools::Shared => {
-            // SAFETY: nothing but a comparison relies on the results, and the
-            // kernels stay in bounds whatever they read: an id or a slot that a
-            // pool does not have is masked or replaced.
-            let policy = unsafe { Policy::host_order() };
-            options.policy(policy).verify(Verify::Report)
+    fn options(&self, arm: Arm, name: String) -> CaptureOptions {
+        let mut options = CaptureOptions::new(name);
+        for tag in URGENT {
+            options = options.stream_priority(tag, -1);
+        }
+        match arm.pools {
+            Pools::Tagged => {
+                let options = match self.setup.packing {
+                    Packing::Isolated => options.policy(Policy::ISOLATED),
+                    Packing::Ordered => options.policy(Policy::ORDERED),
+                    Packing::Planned => options.policy(Policy::ORDERED).planned(),
+                };
+                options.verify(Verify::Refuse)
+            }
+            Pools::Shared => {
+                // SAFETY: nothing but a comparison relies on the results, and the
+                // kernels stay in bounds whatever they read: an id or a slot that a
+                // pool does not have is masked or replaced.
+                let policy = unsafe { Policy::host_order() };
+                options.policy(policy).verify(Verify::Report)
+            }
         }
     }
 }
@@ -305,20 +346,16 @@ impl Decoder<'_> {
     /// device fails. Other sequences are not touched.
     pub fn step(&mut self, batch: &[Row<'_>]) -> Result<(), Error> {
         let bucket = self.engine.bucket(batch.len())?;
-        let Engine {
-            device,
-            model,
-            products,
-            ..
-        } = &mut *self.engine;
-        model.inputs.stage(device, batch)?;
+        self.engine.stage(batch)?;
+        let engine = &*self.engine;
         match self.graphs.get(&bucket) {
             Some(graph) => graph.replay(&self.stream)?,
             None => {
                 let arm = self.arm;
-                let options = options(arm, format!("decode {bucket}, eager"));
-                device.eager(options, |run| {
-                    model.record(run, &products[&bucket], bucket, arm.overlap)
+                let options = engine.options(arm, format!("decode {bucket}, eager"));
+                engine.device.eager(options, |run| {
+                    let products = &engine.products[&bucket];
+                    engine.model.record(run, products, bucket, arm.overlap)
                 })?;
             }
         }

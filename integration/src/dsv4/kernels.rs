@@ -3,9 +3,9 @@
 use half::bf16;
 use streamweir_kernels::dsv4::{
     self, argmax, combine_attention, compress_c4, compress_c128, compress_index_key,
-    compress_index_key_fp8, decode_metadata, embed, index_query, index_query_fp8, indexer_logits,
-    indexer_logits_fp8, mix, norm_rope_heads, paged_attention, rms_norm, rope_heads,
-    sparse_attention, store_latent, top_k_fp8, window_slots,
+    compress_index_key_fp8, count_differences, decode_metadata, embed, index_query,
+    index_query_fp8, indexer_logits, indexer_logits_fp8, mix, norm_rope_heads, paged_attention,
+    rms_norm, rope_heads, sparse_attention, store_latent, top_k_fp8, window_slots,
 };
 use streamweir_kernels::gemm::{Gemm, GemmLibrary, GemmShape};
 use streamweir_sched::{Device, LoadedKernel};
@@ -54,6 +54,7 @@ kernels! {
     paged: paged_attention,
     combine: combine_attention,
     mix: mix,
+    differences: count_differences,
 }
 
 /// The products of a step of so many rows. Their algorithms are fixed here, so

@@ -38,7 +38,7 @@ mod sessions;
 mod weights;
 
 pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
-pub use decoder::{Arm, BUCKETS, Chosen, Decoder, Engine, Exec, Pools, Setup};
+pub use decoder::{Arm, BUCKETS, Chosen, Decoder, Engine, Exec, Packing, Pools, Setup};
 pub use error::Error;
 pub use inputs::Row;
 pub use matrix::{ArmReport, Matrix, Progress};

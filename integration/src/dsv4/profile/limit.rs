@@ -1,36 +1,48 @@
 //! What bounds a step from below.
 
-use streamweir_sched::{Device, part};
+use streamweir_kernels::dsv4::count_differences;
+use streamweir_sched::Device;
 use streamweir_trace::{NodeId, Trace};
 
 use super::roles::Roles;
 use super::timer::Timer;
 use crate::dsv4::error::Error;
+use crate::dsv4::model::Model;
 
-/// Bytes of the copy that the bandwidth is measured with: far more than a cache.
-const COPIED: usize = 1 << 30;
-const COPIES: usize = 4;
+/// Words of each of the two buffers that are read to measure the bandwidth: far
+/// more than a cache holds.
+const WORDS: u32 = 1 << 28;
+/// Times that they are read.
+const LAPS: u32 = 4;
 
-/// Bytes in a second that a large copy reads and writes.
-pub(super) fn bandwidth(device: &Device, timer: &Timer) -> Result<f64, Error> {
-    let [from, to] = [
-        device.persistent::<u8>("copied from", COPIED)?,
-        device.persistent::<u8>("copied to", COPIED)?,
+/// Bytes in a second that one large kernel reads: a comparison of two buffers,
+/// which writes nothing while they are equal. Weights are read, not written.
+pub(super) fn bandwidth(device: &Device, model: &Model, timer: &Timer) -> Result<f64, Error> {
+    let [left, right] = [
+        device.persistent::<u32>("read to measure, left", WORDS as usize)?,
+        device.persistent::<u32>("read to measure, right", WORDS as usize)?,
     ];
     let (graph, ()) = device.capture::<_, Error>("bandwidth", |capture| {
-        for _ in 0..COPIES {
-            let main = capture.origin();
-            main.copy(part(&to, 0..COPIED)?, part(&from, 0..COPIED)?)?;
+        let main = capture.origin();
+        let found = main.scratch::<u32>("found", 1)?;
+        main.fill(&found, 0)?;
+        for _ in 0..LAPS {
+            main.launch(
+                &model.kernels.differences,
+                count_differences::shape(WORDS)?,
+                (&left, &right, &found, WORDS),
+            )?;
         }
         Ok(())
     })?;
     let us = timer.in_turn(&[&graph], 5)?[0];
-    Ok((2 * COPIED * COPIES) as f64 / us * 1e6)
+    let bytes = 2 * u64::from(WORDS) * 4 * u64::from(LAPS);
+    Ok(bytes as f64 / us * 1e6)
 }
 
 /// Microseconds of the longest path through a graph whose nodes take as long as
-/// their roles do by themselves.
-pub(super) fn critical_path(trace: &Trace, roles: &Roles) -> f64 {
+/// their roles do by themselves, and whose edges take `edge`.
+pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> f64 {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); trace.nodes.len()];
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); trace.nodes.len()];
     for edge in &trace.edges {
@@ -42,7 +54,7 @@ pub(super) fn critical_path(trace: &Trace, roles: &Roles) -> f64 {
     let mut ends = vec![0.0_f64; left.len()];
     while let Some(node) = ready.pop() {
         let start = before[node].iter().map(|&b| ends[b]).fold(0.0, f64::max);
-        ends[node] = start + roles.us(NodeId::at(node));
+        ends[node] = start + edge + roles.us(NodeId::at(node));
         for &next in &after[node] {
             left[next] -= 1;
             if left[next] == 0 {

@@ -5,9 +5,11 @@
 //! so that a clock that drifts meets them alike. The least time is the larger of
 //! two: the longest path through the graph with the full overlap, where every
 //! kernel takes what it takes by itself
-//! ([`Graph::time_chain`](streamweir_sched::Graph::time_chain)), and the bytes
-//! that a step cannot do without over the bandwidth of a large copy. No order of
-//! the same kernels on streams is faster than that.
+//! ([`Graph::time_chain`](streamweir_sched::Graph::time_chain)) and every edge
+//! what a step to another kernel adds; and the bytes that a step cannot do
+//! without over the bandwidth at which they can be read. The time of an edge is
+//! what the graph without overlap, one chain of all kernels, takes beyond their
+//! sum: another kernel's code and inputs are not at hand, its own are.
 
 mod limit;
 mod roles;
@@ -44,7 +46,7 @@ pub struct Profile {
     pub device: String,
     /// The model, and the buckets.
     pub setup: Setup,
-    /// Bytes in a second, read and written, of a large copy.
+    /// Bytes in a second that one large kernel reads.
     pub bandwidth: f64,
     /// One for each bucket and context.
     pub points: Vec<Point>,
@@ -59,7 +61,9 @@ pub struct Point {
     pub context: u32,
     /// Microseconds of a step, and lanes of its replay, by overlap.
     pub steps: Vec<(Overlap, f64, usize)>,
-    /// Microseconds of the longest path.
+    /// Microseconds that an edge between different kernels adds.
+    pub edge: f64,
+    /// Microseconds of the longest path, its edges included.
     pub critical_path: f64,
     /// Bytes that the step reads and writes at the least.
     pub bytes: u64,
@@ -105,7 +109,7 @@ impl Profile {
     ) -> Result<Self, Error> {
         let mut engine = Engine::new(device, setup.clone())?;
         let timer = Timer::new(device)?;
-        let bandwidth = bandwidth(device, &timer)?;
+        let bandwidth = bandwidth(device, engine.model(), &timer)?;
         let mut points = Vec::new();
         let mut pages = engine.reset()?;
         let rows = setup.capacity.rows;
@@ -177,11 +181,15 @@ fn point(
         .expect("every overlap has a graph");
     let config = &engine.setup().config;
     let roles = roles::measure(full, config, timer)?;
-    let critical_path = critical_path(full.trace(), &roles);
+    let steps: Vec<_> = steps.collect();
+    let serial = steps.iter().find(|step| step.0 == Overlap::Off);
+    let edge = roles.edge(serial.map_or(f64::NAN, |step| step.1));
+    let critical_path = critical_path(full.trace(), &roles, edge);
     Ok(Point {
         bucket,
         context,
-        steps: steps.collect(),
+        steps,
+        edge,
         critical_path,
         bytes: step_bytes(engine, bucket, context),
         roles: roles.roles,

@@ -36,6 +36,16 @@ pub(super) struct Roles {
 }
 
 impl Roles {
+    /// What an edge adds where all nodes in one chain take `serial`: its share of
+    /// what they do not take by themselves.
+    pub(super) fn edge(&self, serial: f64) -> f64 {
+        let nodes: usize = self.roles.iter().map(|role| role.nodes).sum();
+        let alone: f64 = (self.roles.iter())
+            .map(|role| role.us * role.nodes as f64)
+            .sum();
+        ((serial - alone) / nodes.max(1) as f64).max(0.0)
+    }
+
     /// Microseconds of a node; none for what is no kernel.
     pub(super) fn us(&self, node: NodeId) -> f64 {
         self.of_node[node.index()].map_or(0.0, |role| self.roles[role].us)
