@@ -3,6 +3,8 @@
 use serde::Serialize;
 use streamweir_integration::dsv4::{ArmReport, Matrix};
 
+use super::instruments::Instruments;
+
 #[derive(Serialize)]
 struct Decode<'a> {
     device: &'a str,
@@ -24,6 +26,8 @@ struct Arm {
     tokens_per_s: Option<f64>,
     us_per_step: Option<f64>,
     speedup: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instruments: Option<Instruments>,
 }
 
 pub(super) fn of(matrix: &Matrix) -> serde_json::Result<String> {
@@ -52,6 +56,7 @@ impl Arm {
             speedup: matrix
                 .speedup(report)
                 .map(|ratio| (ratio * 1000.0).round() / 1000.0),
+            instruments: Instruments::of(&report.found),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `streamweir decode`.
 
+mod instruments;
 mod json;
 mod profile;
 mod progress;
@@ -10,8 +11,8 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use streamweir_integration::dsv4::{
-    self, Arm, BUCKETS, Capacity, Config, Exec, IndexKeys, Load, Matrix, Overlap, PAGE_TOKENS,
-    Packing, Pools, ProfileOptions, Setup,
+    self, Arm, BUCKETS, CacheLayout, Capacity, Config, EngineOptions, Exec, IndexKeys, Load,
+    Matrix, Overlap, PAGE_TOKENS, Packing, Pools, ProfileOptions, Setup,
 };
 
 use crate::device::{Choice, Opened};
@@ -91,6 +92,22 @@ pub(crate) struct Options {
     #[arg(long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     replays: u32,
 
+    /// Watch the runs, with any of canary, poison and differential: guards around
+    /// memory, NaNs in scratch that holds nothing yet, each step compared with the
+    /// reference, command by command, until one differs
+    #[arg(
+        long,
+        value_name = "NAMES",
+        default_value = "",
+        hide_default_value = true,
+        conflicts_with = "profile"
+    )]
+    instruments: instruments::Choice,
+
+    /// Refuse to run unless the caches have the layout of this file
+    #[arg(long, value_name = "FILE")]
+    layout: Option<std::path::PathBuf>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -146,11 +163,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Opened { device, .. } = options.device.open(options.seed)?;
     let on_sim = device.info().backend == "sim";
     let (setup, load) = options.plan(on_sim);
+    if let Some(path) = &options.layout {
+        let file = std::fs::read_to_string(path)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        CacheLayout::new(setup.index_keys)?.check(&file)?;
+    }
     if options.profile {
         return profile::run(&device, setup, &options.measured(), options.json);
     }
     let bar = Bar::new();
-    let matrix = Matrix::run(&device, setup, load, &options.arms(), |step| bar.show(step))
+    let engine = EngineOptions {
+        instruments: options.instruments.0,
+        ..EngineOptions::default()
+    };
+    let arms = options.arms();
+    let matrix = Matrix::run_with(&device, setup, engine, load, &arms, |step| bar.show(step))
         .map_err(refused)?;
     bar.clear();
     if options.json {

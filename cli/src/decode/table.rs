@@ -47,6 +47,15 @@ impl fmt::Display for Table<'_> {
         for report in &matrix.arms {
             self.row(f, report)?;
         }
+        for report in &matrix.arms {
+            let found = report.found.to_string();
+            if !found.is_empty() {
+                let (overlap, pools) = (report.arm.overlap.word(), report.arm.pools.word());
+                let good = report.found.is_clean();
+                let title = paint.judged(good, format!("overlap {overlap}, {pools} pools"));
+                writeln!(f, "\n  {title}: {}", found.replace('\n', "\n  "))?;
+            }
+        }
         let found = matrix.arms.iter().find_map(|arm| arm.report.as_ref());
         if let Some(report) = found
             && let Some(hazard) = report.hazards.first()

@@ -12,12 +12,12 @@ use super::error::Error;
 use super::pages::Sequence;
 
 /// Rows of a C4 ring, and values of a row for the latents and for the indexer.
-const C4_ROWS: u32 = 8;
-const C4_VALUES: u32 = 4 * HEAD_DIM;
-const INDEX_VALUES: u32 = 4 * INDEX_DIM;
+pub(super) const C4_ROWS: u32 = 8;
+pub(super) const C4_VALUES: u32 = 4 * HEAD_DIM;
+pub(super) const INDEX_VALUES: u32 = 4 * INDEX_DIM;
 /// Rows and values of a row of a C128 ring.
-const C128_ROWS: u32 = 128;
-const C128_VALUES: u32 = 2 * HEAD_DIM;
+pub(super) const C128_ROWS: u32 = 128;
+pub(super) const C128_VALUES: u32 = 2 * HEAD_DIM;
 
 /// The geometries of all pools, the same for every layer.
 #[derive(Clone, Copy, Debug)]

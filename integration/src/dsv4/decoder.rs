@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 
 use half::bf16;
 use streamweir_sched::{
-    ArenaConfig, CaptureOptions, Device, DeviceStream, Graph, Policy, ReplayGroup, Verify,
+    ArenaConfig, CaptureOptions, Device, DeviceStream, EagerRun, Graph, Poison, Policy,
+    ReplayGroup, Taps, Verify,
 };
 use streamweir_verify::Report;
 
 use super::config::{Config, IndexKeys, Overlap};
 use super::error::Error;
 use super::inputs::Row;
+use super::instruments::{Found, Instruments};
 use super::kernels::Products;
 use super::model::{Capacity, Model};
 use super::pages::Pages;
+use super::watch::Watch;
 
 /// The batch sizes that are captured where nobody says otherwise.
 pub const BUCKETS: [u32; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
@@ -123,12 +126,51 @@ pub struct Setup {
     pub seed: u64,
 }
 
+/// What becomes of a batch that no bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AboveLargest {
+    /// It is refused with [`Error::Batch`].
+    #[default]
+    Refuse,
+    /// It runs launch by launch, as long as there are inputs for its rows
+    /// ([`Capacity::rows`]).
+    Eager,
+}
+
+/// How an engine runs, whatever it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineOptions {
+    /// What becomes of a batch that no bucket holds.
+    pub above_largest: AboveLargest,
+    /// What the runs are watched with.
+    pub instruments: Instruments,
+}
+
+impl Setup {
+    fn check(&self) -> Result<(), Error> {
+        let rows = self.capacity.rows;
+        let ascending = self.buckets.is_sorted_by(|a, b| a < b);
+        let largest = self.buckets.last().copied();
+        if ascending && self.buckets.first() != Some(&0) && largest.is_some_and(|b| b <= rows) {
+            return Ok(());
+        }
+        Err(Error::Buckets {
+            buckets: self.buckets.clone(),
+            rows,
+        })
+    }
+}
+
 /// The model on a device.
 pub struct Engine {
-    device: Device,
+    pub(super) device: Device,
     setup: Setup,
-    model: Model,
+    options: EngineOptions,
+    pub(super) model: Model,
+    /// By bucket.
     products: BTreeMap<u32, Products>,
+    /// By the rows of batches that no bucket held.
+    wide: BTreeMap<u32, Products>,
 }
 
 /// What came out of a step, by row of the batch.
@@ -147,8 +189,25 @@ impl Engine {
     /// # Errors
     /// When the device has no kernels or not enough memory.
     pub fn new(device: &Device, setup: Setup) -> Result<Self, Error> {
+        Self::with_options(device, setup, EngineOptions::default())
+    }
+
+    /// As [`new`](Self::new), to run as `options` say.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_options(
+        device: &Device,
+        setup: Setup,
+        options: EngineOptions,
+    ) -> Result<Self, Error> {
+        setup.check()?;
+        let device = match options.instruments.canary {
+            true => device.guarded(),
+            false => device.clone(),
+        };
         let model = Model::new(
-            device,
+            &device,
             setup.config,
             setup.index_keys,
             setup.capacity,
@@ -165,16 +224,32 @@ impl Engine {
             })
             .collect::<Result<_, Error>>()?;
         Ok(Self {
-            device: device.clone(),
+            device,
             setup,
+            options,
             model,
             products,
+            wide: BTreeMap::new(),
         })
     }
 
     /// What it was made with.
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// How it runs.
+    pub fn engine_options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// The largest batch that it runs.
+    pub fn largest_batch(&self) -> u32 {
+        let largest = self.products.keys().last().copied().unwrap_or(0);
+        match self.options.above_largest {
+            AboveLargest::Refuse => largest,
+            AboveLargest::Eager => largest.max(self.setup.capacity.rows),
+        }
     }
 
     /// The smallest bucket that holds a batch.
@@ -202,7 +277,9 @@ impl Engine {
         let Capacity {
             sequences, pages, ..
         } = self.setup.capacity;
-        Ok(Pages::new(pages, sequences, self.setup.config.max_context))
+        let pages = Pages::new(pages, sequences, self.setup.config.max_context);
+        self.model.inputs.serve(&pages);
+        Ok(pages)
     }
 
     /// Ids and positions that the kernels found outside their pools and tables
@@ -223,15 +300,19 @@ impl Engine {
     pub fn prepare(&mut self, arm: Arm) -> Result<Decoder<'_>, Error> {
         let group = self.device.replay_group("decode", ArenaConfig::default());
         let mut graphs = BTreeMap::new();
+        let mut watch = (self.options.instruments.differential && arm != Arm::REFERENCE)
+            .then(|| Watch::new(&self.device));
         if arm.exec == Exec::Graph {
             for &bucket in self.products.keys().rev() {
-                graphs.insert(bucket, self.capture(arm, bucket, &group)?);
+                let taps = watch.as_mut().map(|watch| watch.taps(bucket));
+                graphs.insert(bucket, self.capture_tapped(arm, bucket, &group, taps)?);
             }
         }
         Ok(Decoder {
             arm,
             stream: self.device.stream("decode")?,
             graphs,
+            watch,
             engine: self,
         })
     }
@@ -245,12 +326,77 @@ impl Engine {
         bucket: u32,
         group: &ReplayGroup,
     ) -> Result<Graph, Error> {
-        let options = self.options(arm, format!("decode {bucket}")).group(group);
+        self.capture_tapped(arm, bucket, group, None)
+    }
+
+    fn capture_tapped(
+        &self,
+        arm: Arm,
+        bucket: u32,
+        group: &ReplayGroup,
+        taps: Option<&Taps>,
+    ) -> Result<Graph, Error> {
+        let options = self.capture_options(arm, format!("decode {bucket}"), taps);
+        let options = options.group(group);
         let products = &self.products[&bucket];
         let (graph, ()) = self.device.capture(options, |capture| {
             self.model.record(capture, products, bucket, arm.overlap)
         })?;
         Ok(graph)
+    }
+
+    /// Runs a step launch by launch.
+    pub(super) fn run_eager(
+        &self,
+        arm: Arm,
+        rows: u32,
+        taps: Option<&Taps>,
+    ) -> Result<EagerRun, Error> {
+        let options = self.capture_options(arm, format!("decode {rows}, eager"), taps);
+        let products = self.products.get(&rows).or_else(|| self.wide.get(&rows));
+        let products = products.ok_or_else(|| self.no_room(rows as usize))?;
+        let (run, ()) = self.device.eager(options, |run| {
+            self.model.record(run, products, rows, arm.overlap)
+        })?;
+        Ok(run)
+    }
+
+    fn capture_options(&self, arm: Arm, name: String, taps: Option<&Taps>) -> CaptureOptions {
+        let poison = match (self.options.instruments.poison, self.setup.packing) {
+            // What a plan lets others use again is known too late for a fill.
+            (Poison::Reused, Packing::Planned) => Poison::Every,
+            (poison, _) => poison,
+        };
+        let options = self.options(arm, name).poison(poison);
+        match taps {
+            None => options,
+            Some(taps) => options.taps(taps),
+        }
+    }
+
+    /// The rows that a batch runs with: those of its bucket, or its own where none
+    /// holds it, whose products are then fixed.
+    fn rows(&mut self, batch: usize) -> Result<u32, Error> {
+        match self.bucket(batch) {
+            Ok(bucket) => return Ok(bucket),
+            Err(error) if self.options.above_largest == AboveLargest::Refuse => return Err(error),
+            Err(_) => {}
+        }
+        let rows = u32::try_from(batch).ok();
+        let rows = rows.filter(|&rows| rows <= self.setup.capacity.rows);
+        let rows = rows.ok_or_else(|| self.no_room(batch))?;
+        if !self.wide.contains_key(&rows) {
+            let products = Products::new(&self.model.library, &self.setup.config, rows)?;
+            self.wide.insert(rows, products);
+        }
+        Ok(rows)
+    }
+
+    fn no_room(&self, batch: usize) -> Error {
+        Error::Rows {
+            batch,
+            rows: self.setup.capacity.rows,
+        }
     }
 
     /// Enqueues the inputs of a step.
@@ -291,8 +437,9 @@ impl Engine {
 pub struct Decoder<'a> {
     arm: Arm,
     stream: DeviceStream,
-    graphs: BTreeMap<u32, Graph>,
-    engine: &'a mut Engine,
+    pub(super) graphs: BTreeMap<u32, Graph>,
+    pub(super) watch: Option<Watch>,
+    pub(super) engine: &'a mut Engine,
 }
 
 impl Decoder<'_> {
@@ -341,25 +488,50 @@ impl Decoder<'_> {
 
     /// Enqueues a step of a batch; [`chosen`](Self::chosen) waits for it.
     ///
+    /// With [`Instruments::differential`] it waits, and compares the step, until
+    /// one has differed.
+    ///
     /// # Errors
     /// When no bucket holds the batch, a row is wrong ([`Error::Row`]), or the
     /// device fails. Other sequences are not touched.
     pub fn step(&mut self, batch: &[Row<'_>]) -> Result<(), Error> {
-        let bucket = self.engine.bucket(batch.len())?;
-        self.engine.stage(batch)?;
-        let engine = &*self.engine;
-        match self.graphs.get(&bucket) {
-            Some(graph) => graph.replay(&self.stream)?,
-            None => {
-                let arm = self.arm;
-                let options = engine.options(arm, format!("decode {bucket}, eager"));
-                engine.device.eager(options, |run| {
-                    let products = &engine.products[&bucket];
-                    engine.model.record(run, products, bucket, arm.overlap)
-                })?;
-            }
+        if self.watch.as_ref().is_some_and(Watch::looks) {
+            return self.differential(batch).map(drop);
         }
-        Ok(())
+        let rows = self.stage(batch)?;
+        self.run(rows).map(drop)
+    }
+
+    /// Enqueues the inputs of a batch. The rows that it runs with.
+    pub(super) fn stage(&mut self, batch: &[Row<'_>]) -> Result<u32, Error> {
+        let rows = self.engine.rows(batch.len())?;
+        self.engine.stage(batch)?;
+        Ok(rows)
+    }
+
+    /// Enqueues a step of so many rows. What it did when it was not a graph.
+    pub(super) fn run(&mut self, rows: u32) -> Result<Option<EagerRun>, Error> {
+        if let Some(graph) = self.graphs.get(&rows) {
+            graph.replay(&self.stream)?;
+            return Ok(None);
+        }
+        let taps = self.watch.as_mut().map(|watch| watch.taps(rows));
+        self.engine.run_eager(self.arm, rows, taps).map(Some)
+    }
+
+    /// What the instruments have found.
+    ///
+    /// # Errors
+    /// When the device fails, on which the guards are looked at.
+    pub fn found(&self) -> Result<Found, Error> {
+        let Engine {
+            device, options, ..
+        } = &*self.engine;
+        let guards = options.instruments.canary.then(|| device.check_guards());
+        Ok(Found {
+            guards: guards.transpose()?,
+            compared: self.watch.as_ref().map(Watch::compared),
+        })
     }
 
     /// Waits for the last step and returns what it chose for its `rows` rows.

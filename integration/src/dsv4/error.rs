@@ -28,6 +28,9 @@ pub enum Error {
     /// The products of the layers cannot be made.
     #[error(transparent)]
     Gemm(#[from] streamweir_kernels::gemm::GemmError),
+    /// A layout file is of other caches.
+    #[error(transparent)]
+    LayoutFile(#[from] super::layout::LayoutFileError),
     /// A sequence cannot begin or grow.
     #[error(transparent)]
     Page(#[from] PageError),
@@ -45,6 +48,34 @@ pub enum Error {
         /// The largest bucket.
         largest: u32,
     },
+    /// A batch for which there are no inputs.
+    #[error(
+        "a batch of {batch} has no inputs, which there are for {rows} rows; split it, or make \
+         Capacity::rows larger"
+    )]
+    Rows {
+        /// Sequences of the batch.
+        batch: usize,
+        /// Rows that there are inputs for.
+        rows: u32,
+    },
+    /// Buckets that cannot be captured.
+    #[error(
+        "buckets {buckets:?} are not in ascending order from 1 to the {rows} rows that there are inputs \
+         for; sort them, leave doubles out, or make Capacity::rows larger"
+    )]
+    Buckets {
+        /// The buckets.
+        buckets: Vec<u32>,
+        /// Rows that there are inputs for.
+        rows: u32,
+    },
+    /// A comparison in an arm that is not watched.
+    #[error(
+        "the steps of this arm are not compared: make the engine with Instruments::differential, and \
+         choose another arm than the reference itself"
+    )]
+    NotWatched,
     /// Page-locked memory that an earlier step still holds, though the device
     /// is idle.
     #[error("\"{slot}\" is still held by an earlier step; a graph must not upload from it")]

@@ -7,12 +7,13 @@
 //! free again when its copy has ended.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use streamweir_sched::{Device, Part, Persistent, Pinned, part};
 
 use super::config::{Config, WINDOW_PAGES};
 use super::error::Error;
-use super::pages::Sequence;
+use super::pages::{Pages, Sequence};
 
 /// Slots of the ring.
 const RING: usize = 3;
@@ -67,6 +68,8 @@ pub(super) struct Inputs {
     all: Persistent<i32>,
     ring: Vec<Pinned<i32>>,
     next: usize,
+    /// Whose sequences the caches hold.
+    serving: AtomicU64,
 }
 
 impl Inputs {
@@ -82,7 +85,14 @@ impl Inputs {
                 .map(|slot| device.pinned(&format!("inputs, slot {slot}"), plan.len()))
                 .collect::<Result<_, _>>()?,
             next: 0,
+            serving: AtomicU64::new(0),
         })
+    }
+
+    /// From here on the caches are those of the sequences of `pages`.
+    pub(super) fn serve(&self, pages: &Pages) {
+        // Nothing else is published by it.
+        self.serving.store(pages.id(), Ordering::Relaxed);
     }
 
     /// The tokens of the first `rows` rows.
@@ -125,7 +135,8 @@ impl Inputs {
     ///
     /// # Errors
     /// When there are more rows than a step has, a row is of a sequence without
-    /// tokens or stands there twice, or the device fails.
+    /// tokens, of one that is not of these caches, or stands there twice, or the
+    /// device fails.
     pub(super) fn stage(&mut self, device: &Device, batch: &[Row<'_>]) -> Result<(), Error> {
         self.check(batch)?;
         let at = self.next;
@@ -145,13 +156,16 @@ impl Inputs {
 
     fn check(&self, batch: &[Row<'_>]) -> Result<(), Error> {
         if batch.len() > self.plan.rows {
-            return Err(Error::Batch {
+            return Err(Error::Rows {
                 batch: batch.len(),
-                largest: self.plan.rows as u32,
+                rows: self.plan.rows as u32,
             });
         }
+        let serving = self.serving.load(Ordering::Relaxed);
         for (row, Row { sequence, .. }) in batch.iter().enumerate() {
-            let what = if sequence.tokens() == 0 {
+            let what = if sequence.of() != serving {
+                "is of a sequence that began before the caches were reset"
+            } else if sequence.tokens() == 0 {
                 "is of a sequence without tokens"
             } else if batch[..row]
                 .iter()
@@ -184,7 +198,6 @@ fn fill(values: &mut [i32], plan: Plan, batch: &[Row<'_>]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pages::Pages;
     use super::*;
 
     #[test]

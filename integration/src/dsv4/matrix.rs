@@ -7,8 +7,9 @@ use streamweir_sched::driver::sim::SimDriver;
 use streamweir_verify::Report;
 
 use super::config::Overlap;
-use super::decoder::{Arm, Engine, Pools, Setup};
+use super::decoder::{Arm, Engine, EngineOptions, Pools, Setup};
 use super::error::Error;
+use super::instruments::Found;
 use super::sessions::{Load, Transcript};
 use crate::common::name_of;
 
@@ -66,6 +67,8 @@ pub struct ArmReport {
     pub floor: u64,
     /// Ids and positions outside pools and tables that kernels met.
     pub faults: u32,
+    /// What the instruments found.
+    pub found: Found,
     /// Tokens in a second, of the host's clock over the whole load; the
     /// simulated device has no clock.
     pub tokens_per_second: Option<f64>,
@@ -74,9 +77,9 @@ pub struct ArmReport {
 }
 
 impl ArmReport {
-    /// No session differs, no hazard, no fault.
+    /// No session differs, no hazard, no fault, and no instrument found anything.
     pub fn is_clean(&self) -> bool {
-        self.wrong_sessions == 0 && self.hazards == 0 && self.faults == 0
+        self.wrong_sessions == 0 && self.hazards == 0 && self.faults == 0 && self.found.is_clean()
     }
 }
 
@@ -91,10 +94,32 @@ impl Matrix {
         setup: Setup,
         load: Load,
         arms: &[Arm],
+        progress: impl FnMut(Progress),
+    ) -> Result<Self, Error> {
+        Self::run_with(
+            device,
+            setup,
+            EngineOptions::default(),
+            load,
+            arms,
+            progress,
+        )
+    }
+
+    /// As [`run`](Self::run), with an engine that runs as `options` say.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_with(
+        device: &Device,
+        setup: Setup,
+        options: EngineOptions,
+        load: Load,
+        arms: &[Arm],
         mut progress: impl FnMut(Progress),
     ) -> Result<Self, Error> {
         progress(Progress::Preparing);
-        let mut engine = Engine::new(device, setup.clone())?;
+        let mut engine = Engine::with_options(device, setup.clone(), options)?;
         let reference = Self::play(device, &mut engine, Arm::REFERENCE, &load, |steps| {
             progress(Progress::Reference { steps });
         })?;
@@ -149,7 +174,7 @@ impl Matrix {
             .last()
             .map(|(_, report)| report.clone());
         let (reserved, floor) = (decoder.reserved(), decoder.floor());
-        let faults = decoder.engine().faults()?;
+        let (faults, found) = (decoder.engine().faults()?, decoder.found()?);
         Ok(Played {
             report: ArmReport {
                 arm,
@@ -160,6 +185,7 @@ impl Matrix {
                 reserved,
                 floor,
                 faults,
+                found,
                 tokens_per_second: clocked.then(|| transcript.tokens as f64 / seconds),
                 us_per_step: clocked.then(|| seconds * 1e6 / transcript.steps as f64),
             },

@@ -13,9 +13,11 @@
 //! | `config` | sizes, kinds of layers |
 //! | `pages` | which sequence has which pages |
 //! | `cache`, `weights`, `random`, `content` | what is persistent |
+//! | `layout` | where entries lie in the caches, as a file |
 //! | `inputs` | what the host tells a step |
 //! | `kernels`, `metadata`, `layer/`, `model` | a step, as it is recorded |
 //! | `decoder` | buckets, graphs, results of a step |
+//! | `instruments`, `watch` | what a run is watched with |
 //! | `sessions` | a load of sessions |
 //! | `matrix` | the same load in several arms |
 //! | `profile/` | how fast a step is, and how fast it could be |
@@ -26,8 +28,10 @@ mod content;
 mod decoder;
 mod error;
 mod inputs;
+mod instruments;
 mod kernels;
 mod layer;
+mod layout;
 mod matrix;
 mod metadata;
 mod model;
@@ -35,12 +39,17 @@ mod pages;
 mod profile;
 mod random;
 mod sessions;
+mod watch;
 mod weights;
 
 pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
-pub use decoder::{Arm, BUCKETS, Chosen, Decoder, Engine, Exec, Packing, Pools, Setup};
+pub use decoder::{
+    AboveLargest, Arm, BUCKETS, Chosen, Decoder, Engine, EngineOptions, Exec, Packing, Pools, Setup,
+};
 pub use error::Error;
 pub use inputs::Row;
+pub use instruments::{Compared, FirstDifference, Found, Instruments, UnknownInstrument};
+pub use layout::{CacheLayout, LayoutFileError, PoolLayout, RingLayout};
 pub use matrix::{ArmReport, Matrix, Progress};
 pub use model::Capacity;
 pub use pages::{PageError, Pages, Sequence};

@@ -6,6 +6,8 @@
 //! in turn. Page 0 and sequence slot 0 belong to nobody; rows that pad a batch
 //! point at them.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use thiserror::Error;
 
 use super::config::{PAGE_TOKENS, WINDOW_PAGES};
@@ -47,11 +49,24 @@ pub enum PageError {
         /// The longest that there can be.
         max_context: u32,
     },
+    /// A sequence that began with other pages.
+    #[error(
+        "sequence {sequence} began before the caches were reset, or with another engine; its pages are \
+         somebody else's now: begin it anew"
+    )]
+    Foreign {
+        /// The sequence's slot, with the pages that it began with.
+        sequence: u32,
+    },
 }
+
+/// Tells tables of pages apart; publishes nothing.
+static TABLES: AtomicU64 = AtomicU64::new(1);
 
 /// The pages of the pools, free and taken.
 #[derive(Debug)]
 pub struct Pages {
+    id: u64,
     pages: u32,
     slots: u32,
     max_context: u32,
@@ -63,6 +78,8 @@ pub struct Pages {
 /// [`Pages::end`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sequence {
+    /// The table that it began with.
+    of: u64,
     slot: u32,
     tokens: u32,
     table: Vec<i32>,
@@ -73,6 +90,7 @@ impl Pages {
     /// page 0 not counted among what can be had.
     pub fn new(pages: u32, sequences: u32, max_context: u32) -> Self {
         Self {
+            id: TABLES.fetch_add(1, Ordering::Relaxed),
             pages,
             slots: sequences,
             max_context,
@@ -96,6 +114,7 @@ impl Pages {
             .pop()
             .ok_or(PageError::NoSlot { slots: self.slots })?;
         Ok(Sequence {
+            of: self.id,
             slot,
             tokens: 0,
             table: Vec::new(),
@@ -106,8 +125,10 @@ impl Pages {
     /// it fails.
     ///
     /// # Errors
-    /// When the sequence would be too long, or too few pages are free.
+    /// When the sequence would be too long, too few pages are free, or it began
+    /// with other pages.
     pub fn grow(&mut self, sequence: &mut Sequence, tokens: u32) -> Result<(), PageError> {
+        self.owns(sequence)?;
         if tokens > self.max_context {
             return Err(PageError::TooLong {
                 sequence: sequence.slot,
@@ -130,14 +151,39 @@ impl Pages {
         Ok(())
     }
 
-    /// Takes a sequence's pages back.
-    pub fn end(&mut self, sequence: Sequence) {
+    /// Takes a sequence's pages back. A step of it may still be under way: what
+    /// comes later on the device comes after it, so that whoever has the pages next
+    /// does.
+    ///
+    /// # Errors
+    /// When it began with other pages, which are not taken.
+    pub fn end(&mut self, sequence: Sequence) -> Result<(), PageError> {
+        self.owns(&sequence)?;
         self.free.extend(sequence.table.into_iter().rev());
         self.free_slots.push(sequence.slot);
+        Ok(())
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn owns(&self, sequence: &Sequence) -> Result<(), PageError> {
+        match sequence.of == self.id {
+            true => Ok(()),
+            false => Err(PageError::Foreign {
+                sequence: sequence.slot,
+            }),
+        }
     }
 }
 
 impl Sequence {
+    /// The table of pages that it began with.
+    pub(super) fn of(&self) -> u64 {
+        self.of
+    }
+
     /// Its slot among the state rings, from 1 on.
     pub fn slot(&self) -> u32 {
         self.slot
@@ -199,9 +245,21 @@ mod tests {
         );
         assert_eq!((pages.free(), b.table().to_vec()), before);
         assert_eq!(pages.begin(), Err(PageError::NoSlot { slots: 2 }));
-        pages.end(a);
+        pages.end(a).unwrap();
         pages.grow(&mut b, 600).unwrap();
         assert!(pages.begin().is_ok());
+    }
+
+    #[test]
+    fn a_sequence_of_other_pages_is_told_apart() {
+        let mut before = Pages::new(4, 2, 2000);
+        let mut stale = before.begin().unwrap();
+        let mut pages = Pages::new(4, 2, 2000);
+        let error = PageError::Foreign { sequence: 1 };
+        assert_eq!(pages.grow(&mut stale, 1), Err(error.clone()));
+        assert_eq!(pages.end(stale), Err(error));
+        let slots = [pages.begin().unwrap().slot(), pages.begin().unwrap().slot()];
+        assert_eq!((slots, pages.free()), ([1, 2], 3), "nothing was taken back");
     }
 
     proptest! {
@@ -219,7 +277,7 @@ mod tests {
                     }
                     2 if !live.is_empty() => {
                         let which = which % live.len();
-                        pages.end(live.swap_remove(which));
+                        pages.end(live.swap_remove(which)).unwrap();
                     }
                     _ => {}
                 }

@@ -115,13 +115,7 @@ impl Load {
         mut done: impl FnMut(u64),
     ) -> Result<Transcript, Error> {
         let config = decoder.engine().setup().config;
-        let most = decoder
-            .engine()
-            .setup()
-            .buckets
-            .last()
-            .copied()
-            .unwrap_or(1);
+        let most = decoder.engine().largest_batch();
         let mut sessions = self
             .scripts()
             .into_iter()
@@ -172,7 +166,7 @@ impl Load {
         }
         for session in sessions {
             transcript.digests.push(session.digests);
-            pages.end(session.sequence);
+            pages.end(session.sequence)?;
         }
         Ok(transcript)
     }

@@ -92,8 +92,17 @@ fn the_first_buffer_that_differs_is_one_that_the_verifier_named() {
             difference.kernel.clone(),
             difference.scope.clone().unwrap_or_default(),
         ));
+        assert!(
+            difference.is_named_by(graph.trace(), report),
+            "{seed}: {found}\n{report}"
+        );
         let text = found.to_string();
         assert!(text.contains(" instead of "), "{text}");
+        let other = streamweir::Difference {
+            scratch: Some(usize::MAX / 2),
+            ..difference.clone()
+        };
+        assert!(!other.is_named_by(graph.trace(), report), "{other:?}");
     }
     assert!(wrong > 0, "no interleaving showed the hazard");
     // `a`, read by the side stream, was hit by `b`.

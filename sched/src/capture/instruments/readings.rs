@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use streamweir_trace::{Buffer, BufferId, BufferKind, Trace};
+use streamweir_verify::Report;
+
 use super::taps::Tap;
 use crate::error::{Error, Result};
 
@@ -34,6 +37,8 @@ pub struct Differential {
 pub struct Difference {
     /// The buffer.
     pub buffer: String,
+    /// Of a scratch buffer, the how-manieth that the recording took.
+    pub scratch: Option<usize>,
     /// The command: a kernel, or `copy`, `fill`, a library's call.
     pub kernel: String,
     /// Which command it is, counted from 0.
@@ -135,15 +140,20 @@ impl fmt::Debug for Readings {
 impl Tap {
     fn matches(&self, other: &Self) -> bool {
         let key = |tap: &Self| (tap.command, tap.written, tap.bytes);
-        key(self) == key(other)
-            && self.buffer == other.buffer
-            && self.kernel == other.kernel
-            && self.scope == other.scope
+        // Not by scope: work that is on another stream may be called otherwise.
+        key(self) == key(other) && self.buffer == other.buffer && self.kernel == other.kernel
     }
 
     fn title(&self) -> String {
         let verb = if self.written { "written" } else { "read" };
-        format!("\"{}\" {verb} by `{}`", self.buffer, self.kernel)
+        let Self {
+            buffer,
+            kernel,
+            command,
+            bytes,
+            ..
+        } = self;
+        format!("\"{buffer}\" at {bytes}, {verb} by `{kernel}`, command {command}")
     }
 
     fn difference(&self, expected: &[u8], found: &[u8]) -> Difference {
@@ -154,6 +164,7 @@ impl Tap {
         let first = (0..elements).find(differ).unwrap_or(0);
         Difference {
             buffer: self.buffer.clone(),
+            scratch: self.scratch,
             kernel: self.kernel.clone(),
             command: self.command,
             written: self.written,
@@ -206,6 +217,26 @@ impl fmt::Display for Differential {
             write!(f, "\nnot compared: {}", self.not_compared.join(", "))?;
         }
         Ok(())
+    }
+}
+
+impl Difference {
+    /// Whether a hazard of the report is about the very buffer: of several with one
+    /// name, this one. Trace and report are those of the run that was looked at.
+    pub fn is_named_by(&self, trace: &Trace, report: &Report) -> bool {
+        let buffers = &trace.buffers;
+        let persistent = |buffer: &&Buffer| matches!(buffer.kind, BufferKind::Persistent);
+        let id = match self.scratch {
+            // Scratch stands behind what is persistent, in the order it was taken.
+            Some(taken) => Some(buffers.iter().filter(persistent).count() + taken),
+            None => (buffers.iter()).position(|buffer| buffer.name == self.buffer),
+        };
+        let Some(id) = id.filter(|&id| buffers.get(id).is_some_and(|b| b.name == self.buffer))
+        else {
+            return false;
+        };
+        let mut named = (report.hazards).iter().flat_map(|hazard| &hazard.buffers);
+        named.any(|buffer| buffer.id == BufferId::at(id))
     }
 }
 

@@ -80,6 +80,8 @@ pub(super) struct Tap {
     pub(super) scope: Option<String>,
     pub(super) line: &'static Location<'static>,
     pub(super) buffer: String,
+    /// Of scratch, the how-manieth that the recording took.
+    pub(super) scratch: Option<usize>,
     pub(super) written: bool,
     pub(super) element: ElementKind,
     /// In the buffer.
@@ -342,6 +344,7 @@ impl Core {
                 .map(|id| state.recording.scopes[id.index()].clone()),
             line: spot.line,
             buffer: name,
+            scratch: buffer.index().ok(),
             written,
             element,
             bytes,
