@@ -18,6 +18,7 @@ pub(super) const SPARSE: Case = case("sparse_attention", |bench, size| {
         window: size.k.min(128) + 3,
         entries: size.k,
         splits: 4,
+        magnitude: 0,
     };
     sparse(bench, job)
 });
@@ -29,6 +30,7 @@ pub(super) const PAGED: Case = case("paged_attention", |bench, size| {
         window: size.k.min(128),
         entries: size.entries.min(2 * size.k + 5),
         splits: 5,
+        magnitude: 0,
     };
     paged(bench, job, 64)
 });
@@ -60,6 +62,8 @@ struct Job {
     /// Selected entries, or the most of a sequence.
     entries: u32,
     splits: u32,
+    /// The power of two that latents are larger by, and queries smaller.
+    magnitude: i32,
 }
 
 /// Whether the sizes are the model's. A latent has 512 dimensions at any size,
@@ -89,6 +93,8 @@ fn sweep(size: Size, mut run: impl FnMut(Job) -> Outcome) -> Outcome {
             window: [0, 1, 17, 31, 33, 127, 128][i % 7],
             entries,
             splits: [1, 2, 3, 7, 20, 128][i % 6],
+            // Sums that are beyond f16 and scores that are not.
+            magnitude: [0, -30, 30][i % 3],
         })
         .collect();
     if large {
@@ -98,6 +104,7 @@ fn sweep(size: Size, mut run: impl FnMut(Job) -> Outcome) -> Outcome {
             window: 128,
             entries: 1024,
             splits: 6,
+            magnitude: 0,
         });
         // Few entries, so that the reference keeps up.
         jobs.extend(
@@ -107,6 +114,7 @@ fn sweep(size: Size, mut run: impl FnMut(Job) -> Outcome) -> Outcome {
                 window: 20,
                 entries: 13,
                 splits: AttentionSplits::for_device(tokens, 64, 640, 132).splits(),
+                magnitude: 0,
             }),
         );
     }
@@ -124,7 +132,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(bench: &mut Bench<'_>, pages: LatentFp8Pages) -> Result<Self, Failure> {
+    fn new(bench: &mut Bench<'_>, pages: LatentFp8Pages, magnitude: i32) -> Result<Self, Failure> {
         let layout = *pages.layout();
         let nope = LatentFp8Pages::NOPE as usize;
         let mut bytes = vec![0xff; layout.pool_bytes() as usize];
@@ -145,13 +153,14 @@ impl Pool {
             for pair in
                 bytes[values + nope..values + layout.value_bytes() as usize].chunks_exact_mut(2)
             {
-                pair.copy_from_slice(&bf16::from_f32(bench.unit()).to_le_bytes());
+                let value = bench.unit() * (magnitude as f32).exp2();
+                pair.copy_from_slice(&bf16::from_f32(value).to_le_bytes());
             }
             // Values up to about 2 by powers of two, now and then far smaller.
             for scale in &mut bytes[scales..scales + layout.scale_bytes() as usize] {
                 *scale = match bench.below(16) {
                     0 => 0,
-                    step => 115 + (step % 6) as u8,
+                    step => (115 + (step % 6) as i32 + magnitude) as u8,
                 };
             }
         }
@@ -217,9 +226,10 @@ struct Common {
 impl Common {
     fn new(bench: &mut Bench<'_>, job: Job) -> Result<Self, Failure> {
         let values = job.tokens * job.heads * LatentFp8Pages::DIM;
+        let unit = (-job.magnitude as f32).exp2();
         // Large queries make the softmax pick few entries; unit ones all of them.
         let q: Vec<bf16> = (0..values)
-            .map(|i| bf16::from_f32(bench.unit() * if i % 2 == 0 { 1.0 } else { 4.0 }))
+            .map(|i| bf16::from_f32(bench.unit() * if i % 2 == 0 { unit } else { 4.0 * unit }))
             .collect();
         // No sink, an overwhelming one, small ones.
         let sink: Vec<f32> = (0..job.heads)
@@ -229,7 +239,7 @@ impl Common {
                 _ => bench.unit(),
             })
             .collect();
-        let window = Pool::new(bench, LatentFp8Pages::window(2)?)?;
+        let window = Pool::new(bench, LatentFp8Pages::window(2)?, job.magnitude)?;
         let window_slots = slots(bench, job.tokens, job.window, &window);
         let entries = (0..job.tokens as usize)
             .map(|token| {
@@ -323,7 +333,7 @@ struct Second {
 
 fn sparse(bench: &mut Bench<'_>, job: Job) -> Outcome {
     let mut common = Common::new(bench, job)?;
-    let pool = Pool::new(bench, LatentFp8Pages::c4(3)?)?;
+    let pool = Pool::new(bench, LatentFp8Pages::c4(3)?, job.magnitude)?;
     let indices = slots(bench, job.tokens, job.entries, &pool);
     for token in 0..job.tokens as usize {
         let row = &indices[token * job.entries as usize..][..job.entries as usize];
@@ -343,7 +353,7 @@ fn sparse(bench: &mut Bench<'_>, job: Job) -> Outcome {
 fn paged(bench: &mut Bench<'_>, job: Job, per_page: u32) -> Outcome {
     const PAGES: u32 = 40;
     let mut common = Common::new(bench, job)?;
-    let pool = Pool::new(bench, LatentFp8Pages::new(per_page, PAGES)?)?;
+    let pool = Pool::new(bench, LatentFp8Pages::new(per_page, PAGES)?, job.magnitude)?;
     let stride = job.entries.div_ceil(per_page) + 1;
     let mut table: Vec<i32> = (0..job.tokens * stride)
         .map(|_| bench.below(PAGES) as i32)
