@@ -3,7 +3,7 @@
 
 use streamweir_integration::dsv4::{
     Arm, Capacity, Config, Engine, Error, Exec, IndexKeys, Load, Matrix, Overlap, Packing,
-    PageError, Pools, Row, Setup,
+    PageError, Pools, Row, Setup, Tally,
 };
 use streamweir_sched::Device;
 use streamweir_verify::Rule;
@@ -231,4 +231,32 @@ fn the_indexer_is_on_the_streams_that_the_overlap_says() {
         assert_eq!(of("index queries"), side("idx_q"), "{overlap}");
         assert_eq!(of("logits"), side("indexer"), "{overlap}");
     }
+}
+
+#[test]
+fn a_soak_goes_on_from_its_tally() {
+    let mut setup = setup(IndexKeys::Fp8);
+    setup.config.layers = 3;
+    setup.buckets = vec![2];
+    setup.capacity.rows = 2;
+    let device = Device::sim(1);
+    let mut heard = Vec::new();
+    let tally = Tally::default()
+        .advance::<Error>(&device, setup.clone(), 1, |tally| {
+            heard.push(tally.replays());
+            Ok(())
+        })
+        .unwrap();
+    assert!(tally.is_clean(), "{tally:?}");
+    assert_eq!((tally.batches, heard), (1, vec![tally.replays()]));
+    let before = tally.replays();
+    // There are enough already; then there are not.
+    let tally = tally
+        .advance::<Error>(&device, setup.clone(), before, |_| panic!("nothing to do"))
+        .unwrap();
+    let tally = tally
+        .advance::<Error>(&device, setup, before + 1, |_| Ok(()))
+        .unwrap();
+    assert_eq!((tally.batches, tally.replays()), (2, 2 * before));
+    assert!(tally.is_clean(), "{tally:?}");
 }

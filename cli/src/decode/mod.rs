@@ -4,8 +4,10 @@ mod instruments;
 mod json;
 mod profile;
 mod progress;
+mod soak;
 mod table;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
@@ -108,6 +110,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     layout: Option<std::path::PathBuf>,
 
+    /// Replay, instead, the graphs of all buckets with the full overlap until there
+    /// are so many replays, each compared on the device; prints the state as JSON
+    #[arg(long, conflicts_with_all = ["profile", "sessions", "rounds", "steps", "overlap", "pools", "exec"], value_name = "REPLAYS", value_parser = clap::value_parser!(u64).range(1..))]
+    soak: Option<u64>,
+
+    /// Where the state of a soak is kept, to go on from it another time
+    #[arg(long, requires = "soak", value_name = "FILE")]
+    soak_state: Option<PathBuf>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -170,6 +181,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     }
     if options.profile {
         return profile::run(&device, setup, &options.measured(), options.json);
+    }
+    if let Some(replays) = options.soak {
+        return soak::run(&device, setup, replays, options.soak_state.as_deref());
     }
     let bar = Bar::new();
     let engine = EngineOptions {
@@ -234,7 +248,7 @@ impl Options {
             false => BUCKETS.to_vec(),
         };
         let rows = buckets.last().copied().unwrap_or(1);
-        let sequences = match self.profile {
+        let sequences = match self.profile || self.soak.is_some() {
             true => rows,
             false => load.sessions,
         };

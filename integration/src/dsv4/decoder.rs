@@ -345,6 +345,11 @@ impl Engine {
         Ok(graph)
     }
 
+    /// Enqueues a step launch by launch.
+    pub(super) fn eager(&self, arm: Arm, bucket: u32) -> Result<(), Error> {
+        self.run_eager(arm, bucket, None).map(drop)
+    }
+
     /// Runs a step launch by launch.
     pub(super) fn run_eager(
         &self,

@@ -20,6 +20,7 @@
 //! | `instruments`, `watch` | what a run is watched with |
 //! | `sessions` | a load of sessions |
 //! | `matrix` | the same load in several arms |
+//! | `soak` | very many replays, compared on the device |
 //! | `profile/` | how fast a step is, and how fast it could be |
 
 mod cache;
@@ -39,6 +40,7 @@ mod pages;
 mod profile;
 mod random;
 mod sessions;
+mod soak;
 mod watch;
 mod weights;
 
@@ -55,3 +57,4 @@ pub use model::Capacity;
 pub use pages::{PageError, Pages, Sequence};
 pub use profile::{Point, Profile, ProfileOptions, Role};
 pub use sessions::{Load, Transcript};
+pub use soak::Tally;

@@ -52,7 +52,7 @@ pub use lane::{Dyn, Joined, Lane, Seen, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
 #[doc(hidden)]
 pub use place::Place;
-pub use place::{Buffer, Part, Touch, atomics, narrow, part, reads, updates, writes};
+pub use place::{Buffer, Cast, Part, Touch, atomics, cast, narrow, part, reads, updates, writes};
 pub use planned::{ForeignAddresses, ForeignCall};
 pub use scratch::Scratch;
 pub use stream::Stream;

@@ -144,6 +144,50 @@ pub fn narrow<B: Buffer>(buffer: B, range: Range<usize>) -> Result<Part<B>> {
     })
 }
 
+/// The bytes of a buffer as elements of another type, as a kernel over plain
+/// words takes them. They stay the same bytes.
+///
+/// # Errors
+/// When they are no whole number of such elements, or begin where none may.
+pub fn cast<U: Element, B: Buffer>(buffer: B) -> Result<Cast<U, B>> {
+    let place = buffer.place();
+    let start = place.memory.range().start + place.pointer;
+    let (size, align) = (size_of::<U>() as u64, align_of::<U>() as u64);
+    let whole = place.bytes.len().is_multiple_of(size.max(1)) && start.is_multiple_of(align);
+    if place.pointer != place.bytes.start || !whole {
+        let elements = place.bytes.len() / (size_of::<B::Item>() as u64).max(1);
+        return Err(Error::Length {
+            buffer: place.memory.name(),
+            has: elements as usize,
+            what: format!(
+                "its {} bytes are not elements of {size} bytes",
+                place.bytes.len()
+            ),
+        });
+    }
+    Ok(Cast {
+        buffer,
+        item: PhantomData,
+    })
+}
+
+/// A buffer whose bytes are taken for elements of another type: see [`cast`].
+#[derive(Clone, Copy, Debug)]
+pub struct Cast<U, B> {
+    buffer: B,
+    item: PhantomData<fn() -> U>,
+}
+
+impl<L, U, B: VisibleOn<L>> VisibleOn<L> for Cast<U, B> {}
+
+impl<U: Element, B: Buffer> Buffer for Cast<U, B> {
+    type Item = U;
+
+    fn place(&self) -> Place<'_> {
+        self.buffer.place()
+    }
+}
+
 fn elements<B: Buffer>(buffer: &B, range: &Range<usize>) -> Result<ByteRange> {
     let place = buffer.place();
     let size = size_of::<B::Item>() as u64;
