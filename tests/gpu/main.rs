@@ -12,6 +12,7 @@ mod capture;
 mod faults;
 mod gemm;
 mod infer;
+mod instruments;
 mod isolated;
 mod planned;
 mod program;
@@ -91,6 +92,7 @@ fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
         ("audit", audit::TESTS),
         ("infer", infer::TESTS),
         ("gemm", gemm::TESTS),
+        ("instruments", instruments::TESTS),
         ("fault", faults::TESTS),
     ] {
         for &(name, test) in list {
@@ -121,6 +123,7 @@ fn without_device(why: &str) -> Vec<Trial> {
         ("audit", audit::TESTS),
         ("infer", infer::TESTS),
         ("gemm", gemm::TESTS),
+        ("instruments", instruments::TESTS),
         ("fault", faults::TESTS),
     ];
     let own = own

@@ -2,7 +2,7 @@
 
 use streamweir::driver::ModuleImage;
 use streamweir::kernels::dsv4::{add_one, fill_words};
-use streamweir::{CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent};
+use streamweir::{Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent};
 
 /// Elements of every buffer.
 pub(crate) const LEN: usize = 1 << 16;
@@ -32,25 +32,27 @@ impl Program {
         device: &Device,
         options: impl Into<CaptureOptions>,
     ) -> Result<Graph, Error> {
+        let (graph, ()) = device.capture(options, |cap| self.record(cap))?;
+        Ok(graph)
+    }
+
+    pub(crate) fn record(&self, cap: &Capture) -> Result<(), Error> {
         let len = LEN as u32;
         let shape = add_one::shape(len).expect("a length in range");
-        let (graph, ()) = device.capture(options, |cap| {
-            let main = cap.origin();
-            let side = cap.fork(&main, "side")?;
-            let a = main.scratch::<u32>("a", LEN)?;
-            let b = side.scratch::<u32>("b", LEN)?;
-            side.scope("layer 0/side")
-                .launch(&self.fill, shape, (&b, len, 9))?;
-            main.scope("layer 0")
-                .launch(&self.fill, shape, (&a, len, 5))?;
-            side.launch(&self.bump, shape, (&b, len))?;
-            main.launch(&self.bump, shape, (&a, len))?;
-            main.launch(&self.bump, shape, (&a, len))?;
-            let seen = cap.join(&main, side)?;
-            main.copy(&self.left, &a)?;
-            main.copy(&self.right, seen.see(&b))
-        })?;
-        Ok(graph)
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        let a = main.scratch::<u32>("a", LEN)?;
+        let b = side.scratch::<u32>("b", LEN)?;
+        side.scope("layer 0/side")
+            .launch(&self.fill, shape, (&b, len, 9))?;
+        main.scope("layer 0")
+            .launch(&self.fill, shape, (&a, len, 5))?;
+        side.launch(&self.bump, shape, (&b, len))?;
+        main.launch(&self.bump, shape, (&a, len))?;
+        main.launch(&self.bump, shape, (&a, len))?;
+        let seen = cap.join(&main, side)?;
+        main.copy(&self.left, &a)?;
+        main.copy(&self.right, seen.see(&b))
     }
 
     /// Whether the buffers hold what a replay leaves in them.

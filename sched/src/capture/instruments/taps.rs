@@ -42,8 +42,10 @@ use crate::capture::stream::Spot;
 use crate::device::{Device, DeviceInner, Persistent};
 use crate::error::{Error, Result};
 
-/// The least that is taken of the device's memory at once.
+/// The least that is taken of the device's memory at once; as much as there is
+/// already, as long as that is not more than the other.
 const SEGMENT: u64 = 4 << 20;
+const LARGEST_SEGMENT: u64 = 256 << 20;
 
 /// Each copy begins at a multiple of this.
 const ALIGN: u64 = 256;
@@ -200,7 +202,10 @@ impl Taps {
                 // One capture records at a time, so nobody else adds one.
                 None => {
                     let name = format!("{}, part {segment}", self.name);
-                    let memory = Persistent::unset(&self.device, &name, bytes.max(SEGMENT))?;
+                    let segments = self.inner.lock().segments.clone();
+                    let there: u64 = segments.iter().map(|memory| memory.range().len()).sum();
+                    let bytes = bytes.max(there.clamp(SEGMENT, LARGEST_SEGMENT));
+                    let memory = Persistent::unset(&self.device, &name, bytes)?;
                     self.inner.lock().segments.push(memory);
                 }
             }
