@@ -6,8 +6,9 @@ use streamweir_sched::Device;
 use streamweir_sched::driver::sim::SimDriver;
 use streamweir_verify::Report;
 
+use super::arm::{Arm, EngineOptions, Pools, Setup};
 use super::config::Overlap;
-use super::decoder::{Arm, Engine, EngineOptions, Pools, Setup};
+use super::engine::Engine;
 use super::error::Error;
 use super::instruments::Found;
 use super::sessions::{Load, Transcript};

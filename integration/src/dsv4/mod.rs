@@ -16,17 +16,20 @@
 //! | `layout` | where entries lie in the caches, as a file |
 //! | `inputs` | what the host tells a step |
 //! | `kernels`, `metadata`, `layer/`, `model` | a step, as it is recorded |
-//! | `decoder` | buckets, graphs, results of a step |
+//! | `arm` | what is run, and in which way |
+//! | `engine`, `decoder` | buckets, graphs, results of a step |
 //! | `instruments`, `watch` | what a run is watched with |
 //! | `sessions` | a load of sessions |
 //! | `matrix` | the same load in several arms |
 //! | `soak` | very many replays, compared on the device |
 //! | `profile/` | how fast a step is, and how fast it could be |
 
+mod arm;
 mod cache;
 mod config;
 mod content;
 mod decoder;
+mod engine;
 mod error;
 mod inputs;
 mod instruments;
@@ -44,10 +47,10 @@ mod soak;
 mod watch;
 mod weights;
 
+pub use arm::{AboveLargest, Arm, BUCKETS, EngineOptions, Exec, Packing, Pools, Setup};
 pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
-pub use decoder::{
-    AboveLargest, Arm, BUCKETS, Chosen, Decoder, Engine, EngineOptions, Exec, Packing, Pools, Setup,
-};
+pub use decoder::{Chosen, Decoder};
+pub use engine::Engine;
 pub use error::Error;
 pub use inputs::Row;
 pub use instruments::{Compared, FirstDifference, Found, Instruments, UnknownInstrument};

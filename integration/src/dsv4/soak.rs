@@ -20,8 +20,9 @@ use rand::{RngExt as _, SeedableRng};
 use streamweir_kernels::dsv4::count_differences;
 use streamweir_sched::{ArenaConfig, Device, Graph, Persistent, cast, part};
 
+use super::arm::{Arm, Exec, Pools, Setup};
 use super::config::Overlap;
-use super::decoder::{Arm, Engine, Exec, Pools, Setup};
+use super::engine::Engine;
 use super::error::Error;
 use super::inputs::Row;
 

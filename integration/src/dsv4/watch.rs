@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 
 use streamweir_sched::{Device, Differential, Taps};
 
-use super::decoder::{Arm, Decoder};
+use super::arm::Arm;
+use super::decoder::Decoder;
 use super::error::Error;
 use super::inputs::Row;
 use super::instruments::{Compared, FirstDifference};

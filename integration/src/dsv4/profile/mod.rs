@@ -22,9 +22,10 @@ pub use roles::Role;
 
 use self::limit::{bandwidth, critical_path};
 use self::timer::Timer;
+use super::arm::{Arm, Exec, Pools, Setup};
 use super::cache::KeyPages;
 use super::config::{LayerKind, Overlap, WINDOW};
-use super::decoder::{Arm, Engine, Exec, Pools, Setup};
+use super::engine::Engine;
 use super::error::Error;
 use super::inputs::Row;
 use super::pages::Sequence;

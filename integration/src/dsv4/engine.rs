@@ -1,0 +1,289 @@
+//! The model on a device: the products of each bucket, and how a step is captured
+//! or run.
+
+use std::collections::BTreeMap;
+
+use streamweir_sched::{
+    ArenaConfig, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
+};
+
+use super::arm::{AboveLargest, Arm, EngineOptions, Exec, Packing, Pools, Setup};
+use super::decoder::Decoder;
+use super::error::Error;
+use super::inputs::Row;
+use super::kernels::Products;
+use super::model::{Capacity, Model};
+use super::pages::Pages;
+use super::watch::Watch;
+
+/// The streams of the indexer, whose chain of small kernels main waits for: they
+/// are given room before the large products of main take it.
+const URGENT: [&str; 3] = ["indexer", "idx_q", "idx_weights"];
+
+/// The model on a device.
+pub struct Engine {
+    pub(super) device: Device,
+    setup: Setup,
+    options: EngineOptions,
+    pub(super) model: Model,
+    /// By bucket.
+    products: BTreeMap<u32, Products>,
+    /// By the rows of batches that no bucket held.
+    wide: BTreeMap<u32, Products>,
+}
+
+impl Engine {
+    /// Loads kernels, makes weights and caches, fixes the algorithms of all
+    /// products.
+    ///
+    /// # Errors
+    /// When the device has no kernels or not enough memory.
+    pub fn new(device: &Device, setup: Setup) -> Result<Self, Error> {
+        Self::with_options(device, setup, EngineOptions::default())
+    }
+
+    /// As [`new`](Self::new), to run as `options` say.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn with_options(
+        device: &Device,
+        setup: Setup,
+        options: EngineOptions,
+    ) -> Result<Self, Error> {
+        setup.check()?;
+        let device = match options.instruments.canary {
+            true => device.guarded(),
+            false => device.clone(),
+        };
+        let model = Model::new(
+            &device,
+            setup.config,
+            setup.index_keys,
+            setup.capacity,
+            setup.seed,
+        )?;
+        let products = setup
+            .buckets
+            .iter()
+            .map(|&bucket| {
+                Ok((
+                    bucket,
+                    Products::new(&model.library, &setup.config, bucket)?,
+                ))
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self {
+            device,
+            setup,
+            options,
+            model,
+            products,
+            wide: BTreeMap::new(),
+        })
+    }
+
+    /// What it was made with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// How it runs.
+    pub fn engine_options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// The largest batch that it runs.
+    pub fn largest_batch(&self) -> u32 {
+        let largest = self.products.keys().last().copied().unwrap_or(0);
+        match self.options.above_largest {
+            AboveLargest::Refuse => largest,
+            AboveLargest::Eager => largest.max(self.setup.capacity.rows),
+        }
+    }
+
+    /// The smallest bucket that holds a batch.
+    ///
+    /// # Errors
+    /// When none does.
+    pub fn bucket(&self, batch: usize) -> Result<u32, Error> {
+        self.products
+            .keys()
+            .copied()
+            .find(|&bucket| bucket as usize >= batch)
+            .ok_or_else(|| Error::Batch {
+                batch,
+                largest: self.products.keys().last().copied().unwrap_or(0),
+            })
+    }
+
+    /// The caches as they were at first, and all pages free.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn reset(&self) -> Result<Pages, Error> {
+        self.model.reset(&self.device, self.setup.seed)?;
+        self.model.faults.upload(&[0])?;
+        let Capacity {
+            sequences, pages, ..
+        } = self.setup.capacity;
+        let pages = Pages::new(pages, sequences, self.setup.config.max_context);
+        self.model.inputs.serve(&pages);
+        Ok(pages)
+    }
+
+    /// Ids and positions that the kernels found outside their pools and tables
+    /// since the last reset.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn faults(&self) -> Result<u32, Error> {
+        Ok(self.model.faults.download()?[0])
+    }
+
+    /// Captures every bucket for an arm, the largest first: all share one arena,
+    /// which then is as large as the largest needs. An eager arm has nothing to
+    /// capture.
+    ///
+    /// # Errors
+    /// When a capture is refused or fails.
+    pub fn prepare(&mut self, arm: Arm) -> Result<Decoder<'_>, Error> {
+        let group = self.device.replay_group("decode", ArenaConfig::default());
+        let mut graphs = BTreeMap::new();
+        let mut watch = (self.options.instruments.differential && arm != Arm::REFERENCE)
+            .then(|| Watch::new(&self.device));
+        if arm.exec == Exec::Graph {
+            for &bucket in self.products.keys().rev() {
+                let taps = watch.as_mut().map(|watch| watch.taps(bucket));
+                graphs.insert(bucket, self.capture_tapped(arm, bucket, &group, taps)?);
+            }
+        }
+        Ok(Decoder {
+            arm,
+            stream: self.device.stream("decode")?,
+            graphs,
+            watch,
+            engine: self,
+        })
+    }
+}
+
+impl Engine {
+    /// The graph of a bucket.
+    pub(super) fn capture(
+        &self,
+        arm: Arm,
+        bucket: u32,
+        group: &ReplayGroup,
+    ) -> Result<Graph, Error> {
+        self.capture_tapped(arm, bucket, group, None)
+    }
+
+    fn capture_tapped(
+        &self,
+        arm: Arm,
+        bucket: u32,
+        group: &ReplayGroup,
+        taps: Option<&Taps>,
+    ) -> Result<Graph, Error> {
+        let options = self.capture_options(arm, format!("decode {bucket}"), taps);
+        let options = options.group(group);
+        let products = &self.products[&bucket];
+        let (graph, ()) = self.device.capture(options, |capture| {
+            self.model.record(capture, products, bucket, arm.overlap)
+        })?;
+        Ok(graph)
+    }
+
+    /// Enqueues a step launch by launch.
+    pub(super) fn eager(&self, arm: Arm, bucket: u32) -> Result<(), Error> {
+        self.run_eager(arm, bucket, None).map(drop)
+    }
+
+    /// Runs a step launch by launch.
+    pub(super) fn run_eager(
+        &self,
+        arm: Arm,
+        rows: u32,
+        taps: Option<&Taps>,
+    ) -> Result<EagerRun, Error> {
+        let options = self.capture_options(arm, format!("decode {rows}, eager"), taps);
+        let products = self.products.get(&rows).or_else(|| self.wide.get(&rows));
+        let products = products.ok_or_else(|| self.no_room(rows as usize))?;
+        let (run, ()) = self.device.eager(options, |run| {
+            self.model.record(run, products, rows, arm.overlap)
+        })?;
+        Ok(run)
+    }
+
+    fn capture_options(&self, arm: Arm, name: String, taps: Option<&Taps>) -> CaptureOptions {
+        let poison = match (self.options.instruments.poison, self.setup.packing) {
+            // What a plan lets others use again is known too late for a fill.
+            (Poison::Reused, Packing::Planned) => Poison::Every,
+            (poison, _) => poison,
+        };
+        let options = self.options(arm, name).poison(poison);
+        match taps {
+            None => options,
+            Some(taps) => options.taps(taps),
+        }
+    }
+
+    /// The rows that a batch runs with: those of its bucket, or its own where none
+    /// holds it, whose products are then fixed.
+    pub(super) fn rows(&mut self, batch: usize) -> Result<u32, Error> {
+        match self.bucket(batch) {
+            Ok(bucket) => return Ok(bucket),
+            Err(error) if self.options.above_largest == AboveLargest::Refuse => return Err(error),
+            Err(_) => {}
+        }
+        let rows = u32::try_from(batch).ok();
+        let rows = rows.filter(|&rows| rows <= self.setup.capacity.rows);
+        let rows = rows.ok_or_else(|| self.no_room(batch))?;
+        if !self.wide.contains_key(&rows) {
+            let products = Products::new(&self.model.library, &self.setup.config, rows)?;
+            self.wide.insert(rows, products);
+        }
+        Ok(rows)
+    }
+
+    fn no_room(&self, batch: usize) -> Error {
+        Error::Rows {
+            batch,
+            rows: self.setup.capacity.rows,
+        }
+    }
+
+    /// Enqueues the inputs of a step.
+    pub(super) fn stage(&mut self, batch: &[Row<'_>]) -> Result<(), Error> {
+        self.model.inputs.stage(&self.device, batch)
+    }
+
+    pub(super) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn options(&self, arm: Arm, name: String) -> CaptureOptions {
+        let mut options = CaptureOptions::new(name);
+        for tag in URGENT {
+            options = options.stream_priority(tag, -1);
+        }
+        match arm.pools {
+            Pools::Tagged => {
+                let options = match self.setup.packing {
+                    Packing::Isolated => options.policy(Policy::ISOLATED),
+                    Packing::Ordered => options.policy(Policy::ORDERED),
+                    Packing::Planned => options.policy(Policy::ORDERED).planned(),
+                };
+                options.verify(Verify::Refuse)
+            }
+            Pools::Shared => {
+                // SAFETY: nothing but a comparison relies on the results, and the
+                // kernels stay in bounds whatever they read: an id or a slot that a
+                // pool does not have is masked or replaced.
+                let policy = unsafe { Policy::host_order() };
+                options.policy(policy).verify(Verify::Report)
+            }
+        }
+    }
+}
