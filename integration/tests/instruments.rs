@@ -88,6 +88,20 @@ fn tagged_pools_are_clean_under_all_of_them() {
     }
 }
 
+/// A plan is made when all has been recorded, too late to poison what is used again
+/// alone, so there everything is poisoned.
+#[test]
+fn planned_packing_is_watched_likewise() {
+    let mut setup = setup();
+    setup.packing = Packing::Planned;
+    let device = Device::sim(1);
+    let load = Load { steps: 1, ..LOAD };
+    let matrix = Matrix::run_with(&device, setup, watched(ALL), load, &[FULL], |_| {}).unwrap();
+    let report = &matrix.arms[0];
+    assert!(report.is_clean(), "{}\n{report:?}", report.found);
+    assert!(report.found.compared.as_ref().unwrap().steps > 0);
+}
+
 /// What goes wrong first is what the verifier had named before any replay,
 /// whatever the interleaving; poison does not change that.
 #[test]
@@ -219,5 +233,11 @@ fn off_they_are_not_there_and_cannot_be_asked() {
         ..Instruments::default()
     };
     assert_eq!(nodes(watched(canary)), plain, "guards are no nodes");
+    let poison = Instruments {
+        poison: Poison::Reused,
+        ..Instruments::default()
+    };
+    let reused = nodes(watched(poison));
+    assert!(reused > plain, "{reused} and {plain}");
     assert!(nodes(watched(ALL)) > 2 * plain);
 }
