@@ -99,3 +99,74 @@ impl Decoder<'_> {
         Ok(differential)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use streamweir_sched::driver::sim::SimDriver;
+
+    use super::super::arm::{EngineOptions, Exec, Packing, Pools, Setup};
+    use super::super::config::{Config, IndexKeys, Overlap};
+    use super::super::engine::Engine;
+    use super::super::instruments::Instruments;
+    use super::super::model::Capacity;
+    use super::*;
+
+    /// Whatever the arm does wrong, it is held against one stream without graphs.
+    #[test]
+    fn the_reference_is_not_the_arm() {
+        let driver = SimDriver::new(1);
+        let device = Device::with_driver(driver.clone());
+        let setup = Setup {
+            config: Config {
+                layers: 3,
+                ..Config::TINY
+            },
+            index_keys: IndexKeys::Bf16,
+            buckets: vec![2],
+            capacity: Capacity {
+                sequences: 2,
+                pages: 5,
+                rows: 2,
+            },
+            packing: Packing::Ordered,
+            seed: 7,
+        };
+        let instruments = Instruments {
+            differential: true,
+            ..Instruments::default()
+        };
+        let options = EngineOptions {
+            instruments,
+            ..EngineOptions::default()
+        };
+        let mut engine = Engine::with_options(&device, setup, options).unwrap();
+        let mut pages = engine.reset().unwrap();
+        let mut sequences = [pages.begin().unwrap(), pages.begin().unwrap()];
+        for sequence in &mut sequences {
+            pages.grow(sequence, 128).unwrap();
+        }
+        let batch = sequences
+            .each_ref()
+            .map(|sequence| Row { sequence, token: 3 });
+        let mut decoder = engine
+            .prepare(Arm {
+                overlap: Overlap::Full,
+                pools: Pools::Shared,
+                exec: Exec::Graph,
+            })
+            .unwrap();
+        let independent = Taps::new(&device, "independent");
+        let mut wrong = 0;
+        for seed in 0..4 {
+            driver.reseed(seed);
+            wrong += decoder.differential(&batch).unwrap().differing;
+            let engine = &decoder.engine;
+            (engine.run_eager(Arm::REFERENCE, 2, Some(&independent))).unwrap();
+            let expected = independent.read().unwrap();
+            let reference = decoder.watch.as_ref().unwrap().reference.read().unwrap();
+            let found = expected.compare(&reference).unwrap();
+            assert!(found.is_clean(), "{seed}: {found}");
+        }
+        assert!(wrong > 0, "no interleaving showed a hazard");
+    }
+}
