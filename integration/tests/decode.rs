@@ -242,7 +242,7 @@ fn a_soak_goes_on_from_its_tally() {
     let device = Device::sim(1);
     let mut heard = Vec::new();
     let tally = Tally::default()
-        .advance::<Error>(&device, setup.clone(), 1, |tally| {
+        .advance::<Error>(&device, setup.clone(), (1, 8), |tally| {
             heard.push(tally.replays());
             Ok(())
         })
@@ -252,10 +252,12 @@ fn a_soak_goes_on_from_its_tally() {
     let before = tally.replays();
     // There are enough already; then there are not.
     let tally = tally
-        .advance::<Error>(&device, setup.clone(), before, |_| panic!("nothing to do"))
+        .advance::<Error>(&device, setup.clone(), (before, 8), |_| {
+            panic!("nothing to do")
+        })
         .unwrap();
     let tally = tally
-        .advance::<Error>(&device, setup, before + 1, |_| Ok(()))
+        .advance::<Error>(&device, setup, (before + 1, 8), |_| Ok(()))
         .unwrap();
     assert_eq!((tally.batches, tally.replays()), (2, 2 * before));
     assert!(tally.is_clean(), "{tally:?}");

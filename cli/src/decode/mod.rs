@@ -2,6 +2,7 @@
 
 mod instruments;
 mod json;
+mod plot;
 mod profile;
 mod progress;
 mod soak;
@@ -66,7 +67,7 @@ pub(crate) struct Options {
     pools: Option<PoolChoice>,
 
     /// How the scratch of tagged pools is packed
-    #[arg(long, value_enum, default_value_t = PackingChoice::Ordered)]
+    #[arg(long, value_enum, default_value_t = PackingChoice::Planned)]
     packing: PackingChoice,
 
     /// How index keys are stored
@@ -93,6 +94,10 @@ pub(crate) struct Options {
     /// Replays of each graph that are timed
     #[arg(long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     replays: u32,
+
+    /// Draw how much faster the full overlap is into this file, as SVG
+    #[arg(long, requires = "profile", value_name = "FILE")]
+    plot: Option<PathBuf>,
 
     /// Watch the runs, with any of canary, poison and differential: guards around
     /// memory, NaNs in scratch that holds nothing yet, each step compared with the
@@ -180,7 +185,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         CacheLayout::new(setup.index_keys)?.check(&file)?;
     }
     if options.profile {
-        return profile::run(&device, setup, &options.measured(), options.json);
+        let output = profile::Output {
+            json: options.json,
+            plot: options.plot.as_deref(),
+        };
+        return profile::run(&device, setup, &options.measured(), output);
     }
     if let Some(replays) = options.soak {
         return soak::run(&device, setup, replays, options.soak_state.as_deref());

@@ -1,6 +1,7 @@
 //! `streamweir decode --profile`: how fast each bucket is at each context.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use indicatif::ProgressBar;
@@ -8,22 +9,34 @@ use serde::Serialize;
 use streamweir::Device;
 use streamweir_integration::dsv4::{Overlap, Point, Profile, ProfileOptions, Setup};
 
+use super::plot;
 use crate::exit::{self, Failure};
 use crate::paint::Paint;
 
 /// Kernels that the table of shares has at the most.
 const MOST_ROLES: usize = 12;
 
+/// What is made of a profile.
+pub(super) struct Output<'a> {
+    /// JSON instead of a table.
+    pub(super) json: bool,
+    /// A file to draw into.
+    pub(super) plot: Option<&'a Path>,
+}
+
 pub(super) fn run(
     device: &Device,
     setup: Setup,
     options: &ProfileOptions,
-    as_json: bool,
+    output: Output<'_>,
 ) -> Result<ExitCode, Failure> {
     let bar = ProgressBar::new((setup.buckets.len() * options.contexts.len()) as u64);
     let profile = Profile::run(device, setup, options, |_| bar.inc(1))?;
     bar.finish_and_clear();
-    if as_json {
+    if let Some(path) = output.plot {
+        plot::write(&profile, path)?;
+    }
+    if output.json {
         exit::print(json(&profile)?)?;
     } else {
         exit::print(Table {

@@ -68,13 +68,19 @@ pub(super) fn run(
         Some(path) => fresh.resume(path)?,
         None => fresh,
     };
+    // The reference of a batch takes as long as some replays, and on the simulated
+    // device every replay does.
+    let rounds = match device.info().backend {
+        "sim" => 16,
+        _ => 512,
+    };
     let bar = ProgressBar::new(replays);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} replays, {eta} left") {
         bar.set_style(style);
     }
     let tally = state
         .tally()
-        .advance::<Failure>(device, setup, replays, |tally| {
+        .advance::<Failure>(device, setup, (replays, rounds), |tally| {
             bar.set_position(tally.replays());
             match path {
                 Some(path) => Ok(state.with(tally).save(path)?),

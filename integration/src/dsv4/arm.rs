@@ -74,10 +74,10 @@ pub enum Packing {
     Isolated,
     /// Pools reuse each other's memory where streams are ordered, as the step is
     /// recorded.
-    #[default]
     Ordered,
     /// Likewise, placed when the recording is complete, with side work emitted
     /// just before its join.
+    #[default]
     Planned,
 }
 

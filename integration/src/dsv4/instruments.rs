@@ -128,8 +128,12 @@ impl fmt::Display for FirstDifference {
             named,
         } = self;
         let verifier = match named {
-            true => "the verifier has a hazard about this buffer",
-            false => "the verifier has no hazard about this buffer",
+            true => {
+                "the verifier has a hazard about this buffer, or about the command that wrote it"
+            }
+            false => {
+                "the verifier has no hazard about this buffer, nor about the command that wrote it"
+            }
         };
         write!(
             f,

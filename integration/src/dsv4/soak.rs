@@ -26,9 +26,6 @@ use super::engine::Engine;
 use super::error::Error;
 use super::inputs::Row;
 
-/// Replays of each bucket with one batch.
-const ROUNDS: u32 = 64;
-
 /// What has been replayed so far. It is enough to go on from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -69,8 +66,8 @@ struct Station {
 
 impl Tally {
     /// Goes on with tagged pools and the full overlap until there are `replays`
-    /// replays, and hears of the tally after every batch. What is done there
-    /// counts, so a run that is stopped goes on from the last tally.
+    /// replays, `rounds` of each bucket with a batch. `done` hears of the tally
+    /// after every batch: a run that is stopped goes on from the last one.
     ///
     /// # Errors
     /// When the model cannot be made, a capture is refused, or the device fails;
@@ -79,13 +76,13 @@ impl Tally {
         mut self,
         device: &Device,
         setup: Setup,
-        replays: u64,
+        (replays, rounds): (u64, u32),
         mut done: impl FnMut(&Self) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut engine = Engine::new(device, setup)?;
         let stations = stations(device, &engine)?;
         while self.replays() < replays {
-            self.batch(device, &mut engine, &stations)?;
+            self.batch(device, &mut engine, &stations, rounds.max(1))?;
             done(&self)?;
         }
         Ok(self)
@@ -97,6 +94,7 @@ impl Tally {
         device: &Device,
         engine: &mut Engine,
         stations: &[Station],
+        rounds: u32,
     ) -> Result<(), Error> {
         let seed = engine.setup().seed.wrapping_add(self.batches);
         let mut random = StdRng::seed_from_u64(seed);
@@ -124,7 +122,7 @@ impl Tally {
         }
         let stream = device.stream("soak")?;
         let mut order: Vec<&Station> = stations.iter().collect();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             order.shuffle(&mut random);
             for station in &order {
                 station.graph.replay(&stream)?;
@@ -134,7 +132,7 @@ impl Tally {
         stream.synchronize()?;
         for station in stations {
             let (replays, differ) = self.buckets.entry(station.bucket).or_default();
-            *replays += u64::from(ROUNDS);
+            *replays += u64::from(rounds);
             *differ += u64::from(station.differ.download()?[0]);
             station.differ.upload(&[0])?;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use streamweir_trace::{Buffer, BufferId, BufferKind, Trace};
+use streamweir_trace::{Buffer, BufferId, BufferKind, NodeId, Trace};
 use streamweir_verify::Report;
 
 use super::taps::Tap;
@@ -221,8 +221,10 @@ impl fmt::Display for Differential {
 }
 
 impl Difference {
-    /// Whether a hazard of the report is about the very buffer: of several with one
-    /// name, this one. Trace and report are those of the run that was looked at.
+    /// Whether a hazard of the report is about the very buffer, of several with one
+    /// name this one, or about the command that wrote it: a product whose workspace
+    /// is overwritten comes to a wrong result, and its workspace is compared with
+    /// nothing. Trace and report are those of the run that was looked at.
     pub fn is_named_by(&self, trace: &Trace, report: &Report) -> bool {
         let buffers = &trace.buffers;
         let persistent = |buffer: &&Buffer| matches!(buffer.kind, BufferKind::Persistent);
@@ -235,8 +237,19 @@ impl Difference {
         else {
             return false;
         };
-        let mut named = (report.hazards).iter().flat_map(|hazard| &hazard.buffers);
-        named.any(|buffer| buffer.id == BufferId::at(id))
+        let id = BufferId::at(id);
+        let writers: Vec<NodeId> = (trace.accesses.iter())
+            .filter(|access| self.written && access.buffer == id && access.mode.writes())
+            .map(|access| access.node)
+            .filter(|&node| trace.node(node).name == self.kernel)
+            .filter(|&node| trace.scope_of(node) == self.scope.as_deref())
+            .collect();
+        report.hazards.iter().any(|hazard| {
+            let sites = [Some(&hazard.first), hazard.second.as_ref()];
+            hazard.buffers.iter().any(|buffer| buffer.id == id)
+                || (sites.iter().flatten())
+                    .any(|site| site.node.is_some_and(|node| writers.contains(&node)))
+        })
     }
 }
 
