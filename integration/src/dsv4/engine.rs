@@ -217,10 +217,11 @@ impl Engine {
     }
 
     fn capture_options(&self, arm: Arm, name: String, taps: Option<&Taps>) -> CaptureOptions {
-        let poison = match (self.options.instruments.poison, self.setup.packing) {
+        let planned = arm.pools == Pools::Tagged && self.setup.packing == Packing::Planned;
+        let poison = match self.options.instruments.poison {
             // What a plan lets others use again is known too late for a fill.
-            (Poison::Reused, Packing::Planned) => Poison::Every,
-            (poison, _) => poison,
+            Poison::Reused if planned => Poison::Every,
+            poison => poison,
         };
         let options = self.options(arm, name).poison(poison);
         match taps {

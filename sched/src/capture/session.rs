@@ -141,7 +141,7 @@ impl Core {
         origin: Arc<OwnedStream>,
         event: OwnedEvent,
     ) -> Result<Self> {
-        let instruments = Instruments::new(options, device)?;
+        let instruments = Instruments::new(options, device, mode)?;
         let home = match &options.group {
             Some(group) => {
                 group.check_device(device)?;

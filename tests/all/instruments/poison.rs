@@ -157,14 +157,18 @@ fn every_scratch_buffer_is_filled_live_and_planned() {
         assert_eq!(chain.y.download().unwrap(), Chain::Y);
     }
     let options = CaptureOptions::new("planned").planned();
+    let options = options.poison(Poison::Reused);
     let error = chain
         .device
-        .capture::<_, Error>(options.poison(Poison::Reused), record)
+        .capture::<_, Error>(options.clone(), record)
         .unwrap_err();
     assert!(
         matches!(&error, Error::Unplannable { capture, .. } if capture == "planned"),
         "{error}"
     );
+    // An eager run is live in any case.
+    let (run, ()) = chain.device.eager::<_, Error>(options, record).unwrap();
+    assert_eq!(poisoned(run.trace()).len(), 2);
 }
 
 /// What nobody has written is what it was filled with.

@@ -16,6 +16,7 @@ mod readings;
 mod taps;
 
 use std::panic::Location;
+use std::sync::Arc;
 
 use streamweir_alloc::Block;
 use streamweir_trace::ScopeId;
@@ -27,7 +28,8 @@ use self::poison::Reuse;
 pub use self::readings::{Difference, Differential, Readings};
 use self::taps::Tapping;
 pub use self::taps::Taps;
-use super::options::{CaptureOptions, Placement};
+use super::options::CaptureOptions;
+use super::session::Mode;
 use crate::device::DeviceInner;
 use crate::error::{Error, Result};
 
@@ -61,13 +63,14 @@ impl Instruments {
     /// use or of another device.
     pub(in crate::capture) fn new(
         options: &CaptureOptions,
-        device: &std::sync::Arc<DeviceInner>,
+        device: &Arc<DeviceInner>,
+        mode: Mode,
     ) -> Result<Option<Box<Self>>> {
         let (poison, taps) = (options.poison, &options.taps);
         if poison == Poison::Off && taps.is_none() {
             return Ok(None);
         }
-        if poison == Poison::Reused && options.placement == Placement::Planned {
+        if poison == Poison::Reused && mode == Mode::Planned {
             return Err(Error::Unplannable {
                 what: "poisoning the bytes that are used again".into(),
                 capture: options.name.clone(),
