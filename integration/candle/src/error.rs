@@ -6,7 +6,7 @@ use streamweir::kernels::dsv4::ImageError;
 use streamweir::kernels::layout::LayoutError;
 use thiserror::Error;
 
-/// A `Result` with this crate's [`Error`].
+/// A `Result` with this crate's [`Error`](enum@Error).
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why candle and streamweir do not come together.

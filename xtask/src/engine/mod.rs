@@ -116,14 +116,20 @@ pub(crate) fn run(workspace: &Workspace, engine: Engine, goal: Goal) -> Outcome 
     }
 }
 
-/// The library and the example compile, formatted and without a warning. In the
-/// profile of the build, so that the two compile an engine's kernels once.
+/// The library, its documentation and the example compile, formatted and without a
+/// warning. In the profile of the build, so that the two compile an engine's
+/// kernels once.
 pub(crate) fn check(workspace: &Workspace, engine: Engine) -> Outcome {
     engine.cargo(workspace, "fmt")?.arg("--check").run()?;
     engine
         .cargo(workspace, "clippy")?
         .args(["--locked", "--release", "--all-targets"])
         .args(["--", "-D", "warnings"])
+        .run()?;
+    engine
+        .cargo(workspace, "doc")?
+        .args(["--locked", "--release", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings")
         .run()
 }
 
