@@ -25,7 +25,8 @@
 //! read stay overwritten, so the copy behind the reader shows the buffer that was
 //! hit, and not only what was computed from it. Of all the copies that differ
 //! from those of a sound run, in the order in which the commands were recorded,
-//! the first is therefore of a buffer whose own bytes were hit.
+//! the first is therefore of a buffer whose own bytes were hit, or was written by a
+//! command of which something was hit that is not copied: a library's workspace.
 
 use std::collections::BTreeSet;
 use std::panic::Location;
