@@ -1,8 +1,9 @@
 //! One code path for overlap on and off, for captured and eager, for closure
 //! and `begin`/`end`.
 
+use streamweir::trace::NodeId;
 use streamweir::verify::Verdict;
-use streamweir::{Capture, Device, Error, Persistent};
+use streamweir::{Capture, Device, Error, Graph, Persistent};
 
 use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, sim};
 
@@ -34,8 +35,8 @@ impl Bench {
     /// side  plus a - plus c ----
     /// ```
     fn record(&self, cap: &Capture, overlap: bool) -> Result<(), Error> {
-        let main = cap.origin();
-        let side = cap.fork_if(overlap, &main, "side")?;
+        let main = cap.origin().scope("layer 0");
+        let side = cap.fork_if(overlap, &main, "side")?.scope("layer 0/side");
         let a = side.scratch::<u32>("a", LEN)?;
         side.launch(&self.kernels.plus, GRID, (&self.x, &a, 10, N))?;
         let c = side.scratch::<u32>("c", LEN)?;
@@ -69,6 +70,13 @@ fn overlap_on_and_off_give_the_same_bits() {
     assert_eq!(on.trace().streams.len(), 2);
     assert_eq!(off.trace().streams.len(), 1);
     assert_eq!(on.trace().nodes.len(), off.trace().nodes.len());
+    let scopes = |graph: &Graph| {
+        let trace = graph.trace();
+        let ids = (0..trace.nodes.len()).map(NodeId::at);
+        let scopes = ids.map(|node| trace.scope_of(node).map(str::to_owned));
+        scopes.collect::<Vec<_>>()
+    };
+    assert_eq!(scopes(&on), scopes(&off), "work has one name");
     let (n, edges) = (off.trace().nodes.len(), off.trace().edges.len());
     assert_eq!(edges, n - 1, "with the overlap off it is one chain");
 }

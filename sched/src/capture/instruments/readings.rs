@@ -140,8 +140,10 @@ impl fmt::Debug for Readings {
 impl Tap {
     fn matches(&self, other: &Self) -> bool {
         let key = |tap: &Self| (tap.command, tap.written, tap.bytes);
-        // Not by scope: work that is on another stream may be called otherwise.
-        key(self) == key(other) && self.buffer == other.buffer && self.kernel == other.kernel
+        key(self) == key(other)
+            && self.buffer == other.buffer
+            && self.kernel == other.kernel
+            && self.scope == other.scope
     }
 
     fn title(&self) -> String {

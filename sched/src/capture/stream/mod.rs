@@ -138,12 +138,10 @@ impl<L: Lane> Stream<L> {
         Ok(scratch)
     }
 
-    /// A second handle that stands for this stream.
+    /// A second handle that stands for this stream. It begins without a scope, as a
+    /// forked stream does, so that work has one name with the overlap on and off.
     pub(super) fn alias(&self) -> Self {
-        Self {
-            scope: self.scope.clone(),
-            ..Self::new(&self.core, self.id, self.generation, true)
-        }
+        Self::new(&self.core, self.id, self.generation, true)
     }
 
     /// Refuses a handle whose stream was joined, or whose capture is over.
