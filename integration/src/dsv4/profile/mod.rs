@@ -108,8 +108,8 @@ impl Profile {
         options: &ProfileOptions,
         mut done: impl FnMut(&Point),
     ) -> Result<Self, Error> {
-        let mut engine = Engine::new(device, setup.clone())?;
         let timer = Timer::new(device)?;
+        let mut engine = Engine::new(device, setup.clone())?;
         let bandwidth = bandwidth(device, engine.model(), &timer)?;
         let mut points = Vec::new();
         let mut pages = engine.reset()?;

@@ -16,11 +16,17 @@ pub(super) struct Timer {
 
 impl Timer {
     pub(super) fn new(device: &Device) -> Result<Self, Error> {
-        Ok(Self {
+        let timer = Self {
             stream: device.stream("profile")?,
             begin: device.event("begin")?,
             end: device.event("end")?,
-        })
+        };
+        // A device without a clock is told apart before anything large runs.
+        timer.stream.record(&timer.begin)?;
+        timer.stream.record(&timer.end)?;
+        timer.stream.synchronize()?;
+        timer.begin.elapsed_ms(&timer.end)?;
+        Ok(timer)
     }
 
     /// The median microseconds of each graph, replayed in turn.
