@@ -16,6 +16,7 @@ struct Engine {
     device: Device,
     raw: StreamHandle,
     stream: DeviceStream,
+    keep: Arc<()>,
 }
 
 impl Engine {
@@ -24,14 +25,28 @@ impl Engine {
         let device = Device::with_driver(driver.clone());
         let raw = driver.stream_create(0).unwrap();
         // SAFETY: the engine destroys its stream at the very end.
+        let keep = Arc::new(());
         let stream =
-            unsafe { DeviceStream::from_raw(&device, "engine", raw, Arc::new(())) }.unwrap();
+            unsafe { DeviceStream::from_raw(&device, "engine", raw, keep.clone()) }.unwrap();
         Self {
             driver,
             device,
             raw,
             stream,
+            keep,
         }
+    }
+
+    /// The engine's stream is held by nobody when all handles are gone.
+    fn lets_go(self) {
+        let Self {
+            device,
+            stream,
+            keep,
+            ..
+        } = self;
+        drop((device, stream));
+        assert_eq!(Arc::strong_count(&keep), 1, "the engine's stream is kept");
     }
 
     fn begin(&self) {
@@ -228,6 +243,7 @@ fn a_hazard_in_our_part_is_refused_at_detach() {
     drop(y);
     engine.device.collect();
     assert_eq!(live(&engine.driver), NOTHING);
+    engine.lets_go();
 }
 
 /// What the engine records beside our part, and what is said of it.
@@ -392,4 +408,5 @@ fn the_engine_breaks_its_capture() {
     drop(y);
     engine.device.synchronize().unwrap();
     assert_eq!(live(&engine.driver), NOTHING);
+    engine.lets_go();
 }
