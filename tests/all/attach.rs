@@ -24,8 +24,8 @@ impl Engine {
         let driver = SimDriver::new(1);
         let device = Device::with_driver(driver.clone());
         let raw = driver.stream_create(0).unwrap();
-        // SAFETY: the engine destroys its stream at the very end.
         let keep = Arc::new(());
+        // SAFETY: the engine destroys its stream at the very end.
         let stream =
             unsafe { DeviceStream::from_raw(&device, "engine", raw, keep.clone()) }.unwrap();
         Self {
