@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use streamweir_kernels::dsv4::PageFaults;
 use streamweir_sched::{
     ArenaConfig, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
 };
@@ -124,6 +125,7 @@ impl Engine {
     pub fn reset(&self) -> Result<Pages, Error> {
         self.model.reset(&self.device, self.setup.seed)?;
         self.model.faults.upload(&[0])?;
+        self.model.page_faults.upload(&PageFaults::NONE)?;
         let Capacity {
             sequences, pages, ..
         } = self.setup.capacity;
@@ -138,7 +140,20 @@ impl Engine {
     /// # Errors
     /// When the device fails.
     pub fn faults(&self) -> Result<u32, Error> {
-        Ok(self.model.faults.download()?[0])
+        let others = self.model.faults.download()?[0];
+        Ok(others.saturating_add(self.page_faults()?.count))
+    }
+
+    /// Page ids of the inputs that the pools do not have, since the last reset,
+    /// and the row and column of the first in its step. A step reads page 0 for
+    /// each and goes on.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn page_faults(&self) -> Result<PageFaults, Error> {
+        let found = self.model.page_faults.download()?;
+        let stride = self.setup.config.table_stride();
+        Ok(PageFaults::read([found[0], found[1]], stride))
     }
 
     /// Captures every bucket for an arm, the largest first: all share one arena,
@@ -285,6 +300,64 @@ impl Engine {
                 let policy = unsafe { Policy::host_order() };
                 options.policy(policy).verify(Verify::Report)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arm::Packing;
+    use super::super::config::{Config, IndexKeys};
+    use super::super::inputs::Row;
+    use super::*;
+
+    #[test]
+    fn a_page_id_that_no_pool_has_is_counted_in_every_replay() {
+        let mut config = Config::TINY;
+        config.layers = 3;
+        let setup = Setup {
+            config,
+            index_keys: IndexKeys::Fp8,
+            buckets: vec![2],
+            capacity: Capacity {
+                sequences: 2,
+                pages: 1 + 2 * config.table_stride(),
+                rows: 2,
+            },
+            packing: Packing::Planned,
+            seed: 2,
+        };
+        let device = Device::sim(1);
+        let mut engine = Engine::new(&device, setup).unwrap();
+        let mut pages = engine.reset().unwrap();
+        let mut sequences = [pages.begin().unwrap(), pages.begin().unwrap()];
+        for (sequence, tokens) in sequences.iter_mut().zip([90, 400]) {
+            pages.grow(sequence, tokens).unwrap();
+        }
+        let arm = Arm {
+            overlap: super::super::config::Overlap::Full,
+            pools: Pools::Tagged,
+            exec: Exec::Graph,
+        };
+        let group = device.replay_group("test", ArenaConfig::default());
+        let graph = engine.capture(arm, 2, &group).unwrap();
+        let stream = device.stream("test").unwrap();
+        let batch = sequences
+            .each_ref()
+            .map(|sequence| Row { sequence, token: 1 });
+        engine.model.inputs.stage(&device, &batch).unwrap();
+        graph.replay(&stream).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(engine.faults().unwrap(), 0);
+
+        // The first page of the second row, which is not the one that is written.
+        engine.model.inputs.set_page(1, 0, 9_999).unwrap();
+        for replays in 1..=2 {
+            graph.replay(&stream).unwrap();
+            stream.synchronize().unwrap();
+            let found = engine.page_faults().unwrap();
+            assert_eq!((found.count, found.first), (replays, Some((1, 0))));
+            assert_eq!(engine.faults().unwrap(), replays);
         }
     }
 }

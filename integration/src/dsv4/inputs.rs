@@ -130,6 +130,14 @@ impl Inputs {
         Ok(part(&self.all, range.start..end.min(range.end))?)
     }
 
+    /// Puts an id into the page table on the device, as nobody should.
+    #[cfg(test)]
+    pub(super) fn set_page(&self, row: usize, column: usize, id: i32) -> Result<(), Error> {
+        let mut all = self.all.download()?;
+        all[self.plan.page_table().start + row * self.plan.table_stride + column] = id;
+        Ok(self.all.upload(&all)?)
+    }
+
     /// Enqueues the inputs of a batch. Waits for the device only when all slots
     /// of the ring are under way.
     ///

@@ -2,10 +2,10 @@
 
 use half::bf16;
 use streamweir_kernels::dsv4::{
-    self, argmax, combine_attention, compress_c4, compress_c128, compress_index_key,
-    compress_index_key_fp8, count_differences, decode_metadata, embed, index_query,
-    index_query_fp8, indexer_logits, indexer_logits_fp8, mix, norm_rope_heads, paged_attention,
-    rms_norm, rope_heads, sparse_attention, store_latent, top_k_fp8, window_slots,
+    self, argmax, check_page_table, combine_attention, compress_c4, compress_c128,
+    compress_index_key, compress_index_key_fp8, count_differences, decode_metadata, embed,
+    index_query, index_query_fp8, indexer_logits, indexer_logits_fp8, mix, norm_rope_heads,
+    paged_attention, rms_norm, rope_heads, sparse_attention, store_latent, top_k_fp8, window_slots,
 };
 use streamweir_kernels::gemm::{Gemm, GemmLibrary, GemmShape};
 use streamweir_sched::{Device, LoadedKernel};
@@ -36,6 +36,7 @@ kernels! {
     embed: embed,
     argmax: argmax,
     metadata: decode_metadata,
+    check_pages: check_page_table,
     window_slots: window_slots,
     rms_norm: rms_norm,
     norm_rope: norm_rope_heads,

@@ -1,6 +1,6 @@
 //! Positions, lengths and places of a step's tokens, computed in the graph.
 
-use streamweir_kernels::dsv4::{decode_metadata, window_slots};
+use streamweir_kernels::dsv4::{check_page_table, decode_metadata, window_slots};
 use streamweir_sched::{Scratch, Stream};
 
 use super::config::{WINDOW, WINDOW_PAGES};
@@ -49,6 +49,22 @@ impl Metadata {
                 &model.faults,
                 rows,
                 stride,
+                pages,
+            ),
+        )?;
+        // Every kernel replaces an id that the pools do not have by page 0; here
+        // they are counted, once for all layers.
+        let tokens_per_page = model.geometry.c4.layout().tokens_per_page();
+        main.launch(
+            &model.kernels.check_pages,
+            check_page_table::shape(rows, stride, tokens_per_page)?,
+            (
+                &model.inputs.page_table(rows)?,
+                &c4_lens,
+                &model.page_faults,
+                rows,
+                stride,
+                tokens_per_page,
                 pages,
             ),
         )?;

@@ -2,7 +2,9 @@
 //! recorded.
 
 use half::bf16;
-use streamweir_kernels::dsv4::{AttentionSplits, argmax, embed, rms_norm, sparse_attention};
+use streamweir_kernels::dsv4::{
+    AttentionSplits, PageFaults, argmax, embed, rms_norm, sparse_attention,
+};
 use streamweir_kernels::gemm::GemmLibrary;
 use streamweir_sched::{Capture, Device, Persistent, part};
 
@@ -39,6 +41,8 @@ pub(super) struct Model {
     /// Ids that no pool has and positions that no table has, counted by the
     /// kernels.
     pub(super) faults: Persistent<u32>,
+    /// Page ids that the pools do not have, and where the first of them stands.
+    pub(super) page_faults: Persistent<u32>,
     /// The last hidden state of each row.
     pub(super) hidden: Persistent<bf16>,
     /// The token that each row goes on with.
@@ -73,6 +77,7 @@ impl Model {
                 .collect::<Result<_, _>>()?,
             inputs: Inputs::new(device, &config, capacity.rows)?,
             faults: device.persistent_from("faults", &[0])?,
+            page_faults: device.persistent_from("page faults", &PageFaults::NONE)?,
             hidden: device.persistent("hidden", (capacity.rows * config.hidden) as usize)?,
             chosen: device.persistent("chosen", capacity.rows as usize)?,
             multiprocessors: device.info().multiprocessors,

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion};
 use streamweir_trace::{Trace, from_json, to_json};
-use streamweir_verify::{Options, Verdict, certificate, verify_with};
+use streamweir_verify::{Options, Verdict, VerifyError, certificate, verify_with};
 
 use generate::{Shape, Size, generate};
 use measure::{heap, least};
@@ -97,6 +97,18 @@ fn verdict(size: Size, shape: Shape) {
     let verify = |options: &Options| {
         verify_with(black_box(&trace), options).expect("the generator makes traces of good form")
     };
+    if shape == Shape::Broken
+        && let Err(VerifyError::TooWide { nodes, chains }) = verify_with(&trace, &BARE)
+    {
+        // Joins left out at random leave many chains, and with as many nodes the
+        // clocks of all would not fit the memory that the verifier allows itself.
+        println!(
+            "| {nodes} | {} | {} | {shape:?} | refused: more than {chains} chains | - | - | - | - | - |",
+            size.streams,
+            trace.accesses.len()
+        );
+        return;
+    }
     let (report, grown) = heap(|| verify(&BARE));
     let expected = match shape {
         Shape::Broken => Verdict::Hazard,
@@ -186,8 +198,8 @@ fn main() {
     criterion.final_summary();
     // `cargo test --benches` only asks whether it runs.
     if std::env::args().any(|argument| argument == "--bench") {
-        verdicts();
-        println!();
         loads();
+        println!();
+        verdicts();
     }
 }
