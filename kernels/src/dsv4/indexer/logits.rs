@@ -26,7 +26,8 @@ kernel! {
     /// `page_table[t, j / P]`, `P` being the tokens of a page. Lengths and table
     /// are read on the device, so a captured graph stays valid as sequences
     /// grow; a length is clamped to `0..=max_entries`, a page that the pool does
-    /// not have reads page 0.
+    /// not have reads page 0. That is not counted here, where every layer would
+    /// count it again: [`check_page_table`](crate::dsv4::check_page_table) does.
     pub fn indexer_logits(
         q: In<bf16>,
         weights: In<f32>,

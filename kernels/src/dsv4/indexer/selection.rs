@@ -26,7 +26,8 @@ kernel! {
     /// that of their pages too; when `lens[t] <= k` these are all entries. The
     /// rest of the row is -1. Entry `j` becomes slot
     /// `page_table[t, j / P] * P + j % P`, `P` being the tokens of a page of
-    /// `layout`, with page 0 for a page that the pool does not have.
+    /// `layout`, with page 0 for a page that the pool does not have, which
+    /// [`check_page_table`](crate::dsv4::check_page_table) counts.
     pub fn top_k(
         logits: In<f32>,
         page_table: In<i32>,
