@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use streamweir::driver::lying::{Lie, LyingDriver};
+use streamweir::driver::sim::SimDriver;
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{Device, Error, reads, updates, writes};
+use streamweir::{Device, Error, ForeignCall, reads, updates, writes};
 
 use crate::common::{GRID, Kernels, LEN, N, foreign};
 
@@ -84,6 +86,59 @@ fn what_a_foreign_call_touches_is_checked() {
     let report = error.report().expect("the capture is refused");
     assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
     assert!(report.to_string().contains("library"), "{report}");
+}
+
+/// A library may start its second kernel before its first has ended. That orders
+/// nothing unless the caller says that it waits.
+#[test]
+fn a_library_that_starts_a_kernel_early_is_asked_whether_it_waits() {
+    // The edge from the first node of the call to the second.
+    let lying = LyingDriver::new(SimDriver::new(1), Some(Lie::LoosenEdge(0)));
+    let device = Device::with_driver(lying.clone());
+    let y = device.persistent::<u32>("y", LEN).unwrap();
+    let capture = |waits: bool| {
+        let driver = device.driver().clone();
+        device.capture::<_, Error>("decode", |cap| {
+            let main = cap.origin();
+            let touches = [updates(&y)];
+            let call = ForeignCall::new("split gemm", &touches);
+            let call = if waits { call.waits() } else { call };
+            // SAFETY: the call fills the buffer it declares, twice.
+            unsafe {
+                main.foreign_call(call, move |raw, at| {
+                    driver.fill_async(raw, at.touched[0], 1, 16)?;
+                    Ok(driver.fill_async(raw, at.touched[0], 2, 16)?)
+                })
+            }
+        })
+    };
+    let error = capture(false).map(drop).unwrap_err();
+    let report = error.report().expect("nothing orders the two");
+    assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
+    let text = report.to_string();
+    assert!(
+        text.contains("if its kernel waits on all paths, declare that"),
+        "{text}"
+    );
+
+    let (graph, ()) = capture(true).unwrap();
+    let report = graph.report();
+    assert_eq!(report.verdict, Verdict::Safe, "{report}");
+    let assumed = |line: &String| line.contains("`split gemm`") && line.contains("wait for it");
+    assert_eq!(
+        report
+            .assumptions
+            .iter()
+            .filter(|line| assumed(line))
+            .count(),
+        1,
+        "{report}"
+    );
+
+    // Where no kernel starts early, nothing is assumed.
+    lying.tell(None);
+    let (graph, ()) = capture(true).unwrap();
+    assert!(graph.report().assumptions.is_empty(), "{}", graph.report());
 }
 
 #[test]

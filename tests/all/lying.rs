@@ -86,6 +86,7 @@ fn lies() -> Vec<(Lie, &'static str)> {
     }
     lies.extend((0..4).map(|edge| (Lie::DropEdge(edge), "edge")));
     lies.extend((0..4).map(|edge| (Lie::TurnEdge(edge), "edge")));
+    lies.extend((0..4).map(|edge| (Lie::LoosenEdge(edge), "edge")));
     lies
 }
 

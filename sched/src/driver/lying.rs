@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use streamweir_trace::NodeKind;
+use streamweir_trace::{EdgeKind, NodeKind};
 
 use super::wrap::{Wrap, forward_driver};
 use super::{DynDriver, GraphEdge, NodeHandle};
@@ -23,6 +23,8 @@ pub enum Lie {
     DropEdge(usize),
     /// This edge is reported the other way round.
     TurnEdge(usize),
+    /// This edge is reported as one of programmatic dependent launch.
+    LoosenEdge(usize),
     /// This node is not reported, and neither are its edges.
     HideNode(usize),
     /// This node is reported twice.
@@ -117,6 +119,9 @@ impl Wrap for LyingDriver {
             Some(Lie::TurnEdge(at)) if at < edges.len() => {
                 let edge = &mut edges[at];
                 std::mem::swap(&mut edge.from, &mut edge.to);
+            }
+            Some(Lie::LoosenEdge(at)) if at < edges.len() => {
+                edges[at].kind = EdgeKind::Programmatic;
             }
             Some(Lie::HideNode(at)) => edges.retain(|edge| {
                 [edge.from, edge.to]
