@@ -5,8 +5,11 @@
 //! those between two events around the replays of a sample. `streamweir decode
 //! --profile` measures more, and the full depth.
 
+mod common;
+
 use std::time::Duration;
 
+use common::Outcome;
 use criterion::{BenchmarkId, Criterion};
 use streamweir::Device;
 use streamweir_integration::dsv4::{
@@ -16,19 +19,11 @@ use streamweir_integration::dsv4::{
 
 const CONTEXT: u32 = 16_384;
 
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
-
 fn main() -> Outcome {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("STREAMWEIR_REQUIRE_GPU").is_some_and(|v| v == "1") => {
-            return Err(error.into());
-        }
-        Err(error) => {
-            println!("not run: {error}");
-            return Ok(());
-        }
-    };
+    common::on_a_gpu(measure)
+}
+
+fn measure(device: Device) -> Outcome {
     let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(100))

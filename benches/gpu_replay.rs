@@ -3,9 +3,12 @@
 //!
 //! The two are submitted in turn, in one run; the table has medians.
 
+mod common;
+
 use std::ffi::c_void;
 use std::time::Instant;
 
+use common::Outcome;
 use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle};
 use streamweir::kernels::dsv4::{self, add_one};
 use streamweir::{Device, DeviceStream, Graph};
@@ -19,19 +22,11 @@ const LEN: usize = 1 << 12;
 /// Submissions of each graph.
 const ROUNDS: usize = 2001;
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+fn main() -> Outcome {
+    common::on_a_gpu(measure)
+}
 
-fn main() -> Outcome<()> {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("STREAMWEIR_REQUIRE_GPU").is_some_and(|v| v == "1") => {
-            return Err(error.into());
-        }
-        Err(error) => {
-            println!("not run: {error}");
-            return Ok(());
-        }
-    };
+fn measure(device: Device) -> Outcome {
     let (ours, our_times) = captured(&device)?;
     let (hand, hand_times) = ByHand::new(&device)?;
 

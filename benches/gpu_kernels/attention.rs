@@ -6,7 +6,8 @@ use streamweir::kernels::dsv4::{
 use streamweir::kernels::layout::{LatentFp8Pages, LatentPages};
 use streamweir::{Persistent, Stream};
 
-use crate::harness::{Harness, Outcome, Work};
+use crate::common::Outcome;
+use crate::harness::{Harness, Work};
 
 /// Heads, and dimensions of a latent, as in the model.
 const HEADS: u32 = 64;

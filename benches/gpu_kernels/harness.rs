@@ -16,7 +16,7 @@ use rand::{Rng, SeedableRng};
 use streamweir::kernels::layout::LatentFp8Pages;
 use streamweir::{Device, Module, Persistent, Stream};
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+use crate::common::Outcome;
 
 /// Bytes per second between the memory and the chip, as a large copy reaches
 /// them on an H200: the floor by bytes.

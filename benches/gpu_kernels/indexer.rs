@@ -3,7 +3,8 @@
 use streamweir::kernels::dsv4::{indexer_logits, indexer_logits_fp8, top_k};
 use streamweir::kernels::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentPages};
 
-use crate::harness::{Harness, Outcome, Work};
+use crate::common::Outcome;
+use crate::harness::{Harness, Work};
 
 /// Heads of the indexer and dimensions of a key, as in the model.
 const HEADS: u32 = 64;

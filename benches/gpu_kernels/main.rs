@@ -7,24 +7,21 @@
 //! time the same sizes in the same way and run in the same visit to the card.
 
 mod attention;
+#[path = "../common/mod.rs"]
+mod common;
 mod harness;
 mod indexer;
 mod store;
 
-use harness::{Harness, Outcome};
+use common::Outcome;
+use harness::Harness;
 use streamweir::Device;
 
 fn main() -> Outcome {
-    let device = match Device::cuda(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("STREAMWEIR_REQUIRE_GPU").is_some_and(|v| v == "1") => {
-            return Err(error.into());
-        }
-        Err(error) => {
-            println!("not run: {error}");
-            return Ok(());
-        }
-    };
+    common::on_a_gpu(measure)
+}
+
+fn measure(device: Device) -> Outcome {
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let harness = Harness::new(device, filter)?;
     indexer::rows(&harness)?;

@@ -12,7 +12,8 @@ use streamweir::kernels::dsv4::{
 use streamweir::kernels::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages};
 use streamweir::kernels::rope::Rope;
 
-use crate::harness::{Harness, Outcome, Work};
+use crate::common::Outcome;
+use crate::harness::{Harness, Work};
 
 /// Heads of the attention and of the indexer, as in the model.
 const HEADS: u32 = 64;

@@ -160,6 +160,27 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Installs pinned wheels, and nothing that they depend on, into a directory.
+pub(crate) fn pip_install(target: &Path, wheels: &[&str]) -> Outcome {
+    Run::new("python3")
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--target",
+        ])
+        .arg(target)
+        .args(wheels)
+        .run()
+        .map_err(|failure| {
+            Failure::new(format!(
+                "{failure}. It needs python3 with pip (Debian: python3-pip) and the network"
+            ))
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

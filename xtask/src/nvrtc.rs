@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::command::{Failure, Outcome, Run};
+use crate::command::{Failure, Outcome, pip_install};
 use crate::workspace::Workspace;
 
 /// The wheels of CUDA 13.0: the compiler, and the headers that kernels include.
@@ -47,23 +47,7 @@ pub(crate) fn set_up(workspace: &Workspace) -> Outcome {
     if home.exists() {
         fs::remove_dir_all(&home).map_err(|error| Failure::io("remove", &home, &error))?;
     }
-    Run::new("python3")
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--target",
-        ])
-        .arg(&home)
-        .args(WHEELS)
-        .run()
-        .map_err(|failure| {
-            Failure::new(format!(
-                "{failure}. It needs python3 with pip (Debian: python3-pip) and the network"
-            ))
-        })?;
+    pip_install(&home, WHEELS)?;
     let library = wheels_library(&home);
     if !holds_nvrtc(&library) {
         return Err(Failure::new(format!(

@@ -253,9 +253,10 @@ impl Engine {
             Err(error) if self.options.above_largest == AboveLargest::Refuse => return Err(error),
             Err(_) => {}
         }
-        let rows = u32::try_from(batch).ok();
-        let rows = rows.filter(|&rows| rows <= self.setup.capacity.rows);
-        let rows = rows.ok_or_else(|| self.no_room(batch))?;
+        let rows = match u32::try_from(batch) {
+            Ok(rows) if rows <= self.setup.capacity.rows => rows,
+            _ => return Err(self.no_room(batch)),
+        };
         if !self.wide.contains_key(&rows) {
             let products = Products::new(&self.model.library, &self.setup.config, rows)?;
             self.wide.insert(rows, products);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::command::{Failure, Outcome, Run};
+use crate::command::{Failure, Outcome, pip_install};
 use crate::workspace::Workspace;
 
 /// The compiler, its parts, and the headers of the runtime and of CCCL, which
@@ -38,23 +38,7 @@ pub(super) fn set_up(workspace: &Workspace) -> Outcome {
     if wheels.exists() {
         fs::remove_dir_all(&wheels).map_err(|error| Failure::io("remove", &wheels, &error))?;
     }
-    Run::new("python3")
-        .args([
-            "-m",
-            "pip",
-            "install",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--target",
-        ])
-        .arg(&wheels)
-        .args(WHEELS)
-        .run()
-        .map_err(|failure| {
-            Failure::new(format!(
-                "{failure}. It needs python3 with pip (Debian: python3-pip) and the network"
-            ))
-        })?;
+    pip_install(&wheels, WHEELS)?;
     let nvcc = home(workspace).join("bin/nvcc");
     if !nvcc.is_file() {
         return Err(Failure::new(format!(
