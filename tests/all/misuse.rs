@@ -4,8 +4,8 @@
 use streamweir::driver::{CaptureMode, Driver, ErrorClass, ModuleImage, StreamHandle};
 use streamweir::kernel::{In, Out};
 use streamweir::{
-    ArenaConfig, Capture, CaptureOptions, Device, DeviceStream, Error, Persistent, kernel, narrow,
-    part,
+    ArenaConfig, Capture, CaptureOptions, Device, DeviceStream, Error, Persistent, cast, kernel,
+    narrow, part,
 };
 
 use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, sim};
@@ -282,6 +282,19 @@ fn lengths_are_checked() {
     }
     let error = spoilt(|_, _, x| part(part(x, 1..3)?, 1..3).map(drop));
     assert!(matches!(error, Error::Length { has: 2, .. }), "{error}");
+    // Three words are no whole number of longer ones, an odd word begins none, and
+    // of a narrowed buffer it is not known where it begins.
+    for error in [
+        spoilt(|_, _, x| cast::<u64, _>(part(x, 0..3)?).map(drop)),
+        spoilt(|_, _, x| cast::<u64, _>(part(x, 1..3)?).map(drop)),
+        spoilt(|_, _, x| cast::<u64, _>(narrow(x, 2..4)?).map(drop)),
+    ] {
+        assert!(
+            matches!(&error, Error::Length { buffer, .. } if buffer == "x"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("8 bytes"), "{error}");
+    }
     let error = spoilt(|cap, _, _| {
         let main = cap.origin();
         main.scratch::<u32>("huge", usize::MAX / 2).map(drop)

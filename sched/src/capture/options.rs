@@ -182,3 +182,17 @@ impl From<String> for CaptureOptions {
         Self::new(name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_has_the_priority_of_its_tag_or_that_of_all() {
+        let options = CaptureOptions::new("decode");
+        assert_eq!(options.priorities.of("main"), 0);
+        let options = options.stream_priority("indexer", -2).priority(1);
+        let of = |tag| options.priorities.of(tag);
+        assert_eq!((of("main"), of("indexer")), (1, -2));
+    }
+}

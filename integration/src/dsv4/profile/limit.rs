@@ -64,3 +64,29 @@ pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> f64 {
     }
     ends.into_iter().fold(0.0, f64::max)
 }
+
+#[cfg(test)]
+mod tests {
+    use streamweir_trace::{Edge, Node, NodeKind};
+
+    use super::*;
+
+    #[test]
+    fn the_longest_path_counts_nodes_and_edges_and_not_what_runs_beside() {
+        // 0 to 3 by way of 1, which is slow, or of 2 and 4, which are two.
+        let mut trace = Trace::new("test");
+        for _ in 0..5 {
+            trace.add_node(Node::new(NodeKind::kernel(), "kernel"));
+        }
+        for (from, to) in [(0, 1), (0, 2), (2, 4), (1, 3), (4, 3)] {
+            trace.add_edge(Edge::full(NodeId(from), NodeId(to)));
+        }
+        let roles = Roles::of_times(&[1.0, 10.0, 4.0, 2.0, 5.0]);
+        assert_eq!(critical_path(&trace, &roles, 0.0), 13.0);
+        // The way of more nodes is the longer one where edges are dear.
+        assert_eq!(critical_path(&trace, &roles, 2.0), 4.0 * 2.0 + 12.0);
+        // What the serial run takes beyond all nodes is shared out among them.
+        assert_eq!(roles.edge(22.0 + 5.0), 1.0);
+        assert_eq!(roles.edge(20.0), 0.0);
+    }
+}

@@ -46,6 +46,21 @@ impl Roles {
         ((serial - alone) / nodes.max(1) as f64).max(0.0)
     }
 
+    /// A role for each node, with its time.
+    #[cfg(test)]
+    pub(super) fn of_times(us: &[f64]) -> Self {
+        let role = |&us: &f64| Role {
+            place: String::new(),
+            kernel: String::new(),
+            nodes: 1,
+            us,
+        };
+        Self {
+            roles: us.iter().map(role).collect(),
+            of_node: (0..us.len()).map(Some).collect(),
+        }
+    }
+
     /// Microseconds of a node; none for what is no kernel.
     pub(super) fn us(&self, node: NodeId) -> f64 {
         self.of_node[node.index()].map_or(0.0, |role| self.roles[role].us)

@@ -1,6 +1,6 @@
 //! Words of parameters that are addresses.
 
-use streamweir_trace::NodeId;
+use streamweir_trace::{BufferId, ByteRange, NodeId, PossibleAccess};
 use streamweir_verify::certificate::check;
 
 use super::{capture, certified, forged, two_buffers};
@@ -34,17 +34,21 @@ fn refuses_to_hide_what_pointers_stand_for() {
     assert!(refused.to_string().contains("0 words"), "{refused}");
 }
 
+/// A word of a parameter that may touch bytes of a buffer.
+fn word(node: NodeId, buffer: BufferId, bytes: (u64, u64)) -> PossibleAccess {
+    PossibleAccess {
+        node,
+        buffer,
+        bytes: ByteRange::new(bytes.0, bytes.1),
+        param: 0,
+        offset: 0,
+    }
+}
+
 /// A word speaks for all of its bytes unless its node declares each of them, and
 /// then for none: the other words of the node change nothing about it.
 #[test]
 fn words_that_their_node_declares_say_nothing() {
-    let word = |node: NodeId, buffer, bytes: (u64, u64)| streamweir_trace::PossibleAccess {
-        node,
-        buffer,
-        bytes: streamweir_trace::ByteRange::new(bytes.0, bytes.1),
-        param: 0,
-        offset: 0,
-    };
     let mut cap = Capture::new();
     let a = cap.persistent("a", 0x1000, 16);
     let one = cap.node(MAIN, "one");
@@ -79,14 +83,6 @@ fn words_that_their_node_declares_say_nothing() {
 /// another word, nor by what the node declares of other buffers in the same bytes.
 #[test]
 fn words_are_not_explained_by_other_words_or_buffers() {
-    use streamweir_trace::{ByteRange, PossibleAccess};
-    let word = |node, buffer, bytes: (u64, u64)| PossibleAccess {
-        node,
-        buffer,
-        bytes: ByteRange::new(bytes.0, bytes.1),
-        param: 0,
-        offset: 0,
-    };
     let mut cap = Capture::new();
     let a = cap.persistent("a", 0x1000, 16);
     let one = cap.node(MAIN, "one");
