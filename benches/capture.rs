@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use streamweir::driver::{CaptureMode, LaunchShape, ModuleImage};
+use streamweir::driver::{CaptureMode, LaunchShape, ModuleImage, Start};
 use streamweir::kernel::{In, Out, twin};
 use streamweir::{Device, Error, kernel};
 
@@ -128,7 +128,7 @@ fn raw_launches(device: &Device, operations: u64) -> Duration {
             let start = Instant::now();
             for _ in 0..now {
                 driver
-                    .launch(stream, function, shape, &mut params)
+                    .launch(stream, function, shape, Start::InOrder, &mut params)
                     .expect("a launch");
                 black_box(
                     driver

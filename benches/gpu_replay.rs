@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 use common::Outcome;
-use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle};
+use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle, Start};
 use streamweir::kernels::dsv4::{self, add_one};
 use streamweir::{Device, DeviceStream, Graph};
 
@@ -151,7 +151,7 @@ impl<'a> ByHand<'a> {
                 let mut len = LEN as u32;
                 let mut params: [*mut c_void; 2] =
                     [(&raw mut buffer).cast(), (&raw mut len).cast()];
-                driver.launch(stream, function, shape, &mut params)
+                driver.launch(stream, function, shape, Start::InOrder, &mut params)
             };
             let start = Instant::now();
             driver.capture_begin(main, CaptureMode::ThreadLocal)?;

@@ -9,6 +9,27 @@ using u64 = unsigned long long;
 
 static_assert(sizeof(u32) == 4 && sizeof(u64) == 8, "the host's sizes");
 
+// Programmatic dependent launch, from compute capability 9.0 on. A kernel whose
+// signature says `#[waits]` calls `wait` in every thread before it touches
+// memory; launched otherwise, it has nothing to wait for.
+namespace programmatic {
+// What the kernel follows has ended, and what it wrote is seen.
+__device__ __forceinline__ void wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The next kernel may take up what room there is. It waits for all of this one.
+// Only kernels that are soon over say so: the blocks that wait take room from
+// those of other streams.
+__device__ __forceinline__ void let_next_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+}  // namespace programmatic
+
 // A bf16 number: the upper half of an f32.
 struct bf16 {
     u16 bits;

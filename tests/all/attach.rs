@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
-use streamweir::driver::{CaptureMode, Driver, ExecHandle, GraphHandle, StreamHandle};
+use streamweir::driver::{CaptureMode, Driver, ExecHandle, GraphHandle, Start, StreamHandle};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Attached, Detached, Device, DeviceStream, Error, Persistent, Verify};
 
@@ -295,7 +295,7 @@ fn what_the_engine_records_is_judged_with_our_part() {
                 let shape = GRID.into();
                 engine
                     .driver
-                    .launch(engine.raw, function, shape, &mut params)
+                    .launch(engine.raw, function, shape, Start::InOrder, &mut params)
                     .unwrap();
             }
         }

@@ -4,6 +4,7 @@ mod attach;
 mod capture;
 mod common;
 mod drops;
+mod early;
 mod engines;
 mod faults;
 mod foreign;

@@ -3,7 +3,7 @@
 use streamweir::Device;
 use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
-use streamweir::driver::{EventScope, GraphHandle, ModuleImage, StreamHandle};
+use streamweir::driver::{EventScope, GraphHandle, ModuleImage, Start, StreamHandle};
 use streamweir::trace::{BufferKind, ByteRange, NodeKind};
 use streamweir::verify::{Options, Report, Rule, Verdict};
 
@@ -171,7 +171,15 @@ fn pointers(device: &Device, image: &ModuleImage) -> Outcome {
         let (mut data, mut len) = (memory, (BYTES / 4) as u32);
         let mut params = [(&raw mut data).cast(), (&raw mut len).cast()];
         // SAFETY: the kernel's two parameters; the graph is never launched.
-        unsafe { driver.launch(stream, function, (len.div_ceil(32), 32).into(), &mut params) }
+        unsafe {
+            driver.launch(
+                stream,
+                function,
+                (len.div_ceil(32), 32).into(),
+                Start::InOrder,
+                &mut params,
+            )
+        }
     };
     begin(device, main)?;
     order(device, main, side)?;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use streamweir::Device;
 use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::cublaslt::{result as lt, sys};
-use streamweir::driver::{ModuleImage, StreamHandle};
+use streamweir::driver::{ModuleImage, Start, StreamHandle};
 use streamweir::infer::{InferOptions, Inference, Outcome as Found, infer_writes};
 use streamweir::trace::ByteRange;
 use streamweir::verify::{Options, Report, Rule, Verdict};
@@ -311,7 +311,13 @@ fn hang() -> Outcome {
         let function = driver.module_function(module, "forever")?;
         begin(&device, stream)?;
         let mut at = memory;
-        driver.launch(stream, function, (1, 1).into(), &mut [(&raw mut at).cast()])?;
+        driver.launch(
+            stream,
+            function,
+            (1, 1).into(),
+            Start::InOrder,
+            &mut [(&raw mut at).cast()],
+        )?;
         end(&device, stream)?
     };
     let options = AuditOptions::named("hang").knowing("flag", ByteRange::new(memory, memory + 256));

@@ -11,6 +11,8 @@ extern "C" __global__ void __launch_bounds__(256) check_page_table(
     u32 table_stride,
     u32 tokens_per_page,
     u32 pages) {
+    programmatic::let_next_start();
+    programmatic::wait();
     const u32 token = blockIdx.x;
     if (token >= tokens) {
         return;

@@ -22,6 +22,8 @@ extern "C" __global__ void __launch_bounds__(128, 8) combine_attention(
     u32 tokens,
     u32 heads,
     u32 splits) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace combine;
     const u32 head = blockIdx.x * HEADS + threadIdx.x / THREADS;
     const u32 token = blockIdx.y;

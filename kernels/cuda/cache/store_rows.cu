@@ -54,6 +54,8 @@ extern "C" __global__ void __launch_bounds__(128) store_latent(
     u32 first,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     store_row<row::LATENT_THREADS>(
         x, norm, rope_table, positions, out_loc, pool, faults, layout, tokens, stride, first, rope_rows, epsilon);
 }

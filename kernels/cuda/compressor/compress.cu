@@ -371,6 +371,8 @@ extern "C" __global__ void __launch_bounds__(128) compress_c4(
     u32 slots,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     compressor::overlapping<row::LATENT_THREADS>(
         kv_score, ape, norm, rope_table, seq_lens, state_slots, out_loc, rings, pool, faults, layout, tokens, slots,
         rope_rows, epsilon);
@@ -392,6 +394,8 @@ extern "C" __global__ void __launch_bounds__(32) compress_index_key(
     u32 slots,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     compressor::overlapping<row::KEY_THREADS>(
         kv_score, ape, norm, rope_table, seq_lens, state_slots, out_loc, rings, pool, faults, layout, tokens, slots,
         rope_rows, epsilon);
@@ -413,6 +417,8 @@ extern "C" __global__ void __launch_bounds__(32) compress_index_key_fp8(
     u32 slots,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     compressor::overlapping<row::KEY_THREADS>(
         kv_score, ape, norm, rope_table, seq_lens, state_slots, out_loc, rings, pool, faults, layout, tokens, slots,
         rope_rows, epsilon);
@@ -434,6 +440,8 @@ extern "C" __global__ void ACROSS_CLUSTER(8) __launch_bounds__(256, 3) compress_
     u32 slots,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     compressor::Parts<compressor::C128_PARTS, compressor::C128_THREADS>::run(
         kv_score, ape, norm, rope_table, seq_lens, state_slots, out_loc, rings, pool, faults, layout, tokens, slots,
         rope_rows, epsilon);

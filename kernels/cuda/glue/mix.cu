@@ -10,6 +10,8 @@ extern "C" __global__ void __launch_bounds__(256) mix(
     u32 tokens,
     u32 width,
     u32 values) {
+    programmatic::let_next_start();
+    programmatic::wait();
     const u32 column = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 token = blockIdx.y;
     if (column >= width || token >= tokens) {

@@ -20,6 +20,8 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm(
     u32 stride,
     u32 first,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace rms;
     __shared__ float part[THREADS / 32];
     const u32 token = blockIdx.x;

@@ -11,6 +11,8 @@ extern "C" __global__ void __launch_bounds__(256) embed(
     u32 tokens,
     u32 width,
     u32 vocabulary) {
+    programmatic::let_next_start();
+    programmatic::wait();
     const u32 token = blockIdx.y;
     const u32 element = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
     if (token >= tokens || element >= width) {
@@ -31,6 +33,8 @@ extern "C" __global__ void __launch_bounds__(256) embed(
 // way round, entries below, so that the largest key is the answer in any order.
 extern "C" __global__ void __launch_bounds__(1024) argmax(
     const float* __restrict__ logits, int* __restrict__ ids, u32 tokens, u32 vocabulary) {
+    programmatic::let_next_start();
+    programmatic::wait();
     __shared__ u64 part[32];
     const u32 token = blockIdx.x;
     if (token >= tokens) {

@@ -15,6 +15,7 @@ extern "C" __global__ void __launch_bounds__(128, 2) indexer_logits(
     u32 heads,
     u32 table_stride,
     u32 max_entries) {
+    programmatic::wait();
     index_logits::run<index_logits::Bf16>(
         q, weights, keys, page_table, lens, logits, layout, tokens, heads, table_stride, max_entries);
 }

@@ -13,6 +13,8 @@ extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(512, 2) top_k(
     u32 max_entries,
     u32 table_stride,
     u32 k) {
+    programmatic::let_next_start();
+    programmatic::wait();
     selection::run(logits, page_table, lens, indices, layout, tokens, max_entries, table_stride, k);
 }
 
@@ -27,5 +29,7 @@ extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(512, 2) top_k_fp8
     u32 max_entries,
     u32 table_stride,
     u32 k) {
+    programmatic::let_next_start();
+    programmatic::wait();
     selection::run(logits, page_table, lens, indices, layout, tokens, max_entries, table_stride, k);
 }

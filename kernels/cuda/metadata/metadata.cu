@@ -24,6 +24,8 @@ extern "C" __global__ void __launch_bounds__(128) decode_metadata(
     u32 tokens,
     u32 table_stride,
     u32 pages) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace metadata;
     const u32 token = blockIdx.x * blockDim.x + threadIdx.x;
     if (token >= tokens) {
@@ -68,6 +70,8 @@ extern "C" __global__ void __launch_bounds__(128) window_slots(
     LatentFp8Pages layout,
     u32 tokens,
     u32 table_stride) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace metadata;
     const u32 token = blockIdx.x;
     if (token >= tokens) {

@@ -38,6 +38,8 @@ extern "C" __global__ void __launch_bounds__(256) norm_rope_heads(
     u32 count,
     u32 rope_rows,
     float epsilon) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace heads;
     const u32 token = blockIdx.y;
     const u32 head = blockIdx.x * PER_BLOCK + threadIdx.x / 32;
@@ -89,6 +91,8 @@ extern "C" __global__ void __launch_bounds__(256) rope_heads(
     u32 dim,
     u32 rope_rows,
     u32 inverse) {
+    programmatic::let_next_start();
+    programmatic::wait();
     constexpr u32 THREADS_PER_HEAD = rope::DIM / 8;
     const u32 token = blockIdx.y;
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;

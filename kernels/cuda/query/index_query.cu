@@ -50,6 +50,8 @@ extern "C" __global__ void __launch_bounds__(256) index_query(
     u32 heads,
     u32 rope_rows,
     float scale) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace index_queries;
     Head here;
     if (!here.begin(tokens, heads)) {
@@ -77,6 +79,8 @@ extern "C" __global__ void __launch_bounds__(256) index_query_fp8(
     u32 heads,
     u32 rope_rows,
     float scale) {
+    programmatic::let_next_start();
+    programmatic::wait();
     using namespace index_queries;
     Head here;
     if (!here.begin(tokens, heads)) {

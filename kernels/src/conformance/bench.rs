@@ -1,13 +1,17 @@
 //! What a case works with: random inputs, device memory, launches.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use bytemuck::Pod;
 use half::bf16;
-use streamweir_sched::driver::{DynDriver, LaunchShape, ModuleHandle, ModuleImage, StreamHandle};
-use streamweir_sched::kernel::Kernel;
+use streamweir_sched::driver::{
+    DynDriver, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start, StreamHandle,
+};
+use streamweir_sched::kernel::{Kernel, PdlWait};
 
 use super::Failure;
+use crate::dsv4;
 use crate::reference::relative_error;
 
 /// Bytes that outputs hold before a launch: as bf16 and f32 no number, as an
@@ -17,13 +21,20 @@ const POISON: u8 = 0xff;
 /// Dynamic shared memory that a kernel has without asking for it.
 const SHARED_ALWAYS: u32 = 48 << 10;
 
+/// Nanoseconds that a late copy is late: far longer than a kernel takes to begin.
+const LATE: u32 = 50_000;
+
 /// Memory, a stream and a module of one device; all given back by
 /// [`close`](Self::close).
 pub(super) struct Bench<'a> {
     driver: &'a DynDriver,
     module: ModuleHandle,
     stream: StreamHandle,
-    memory: Vec<u64>,
+    /// Addresses, and how many bytes each.
+    memory: Vec<(u64, u64)>,
+    /// Where all of it is put aside for a late copy, and how many bytes there are.
+    aside: Cell<(u64, u64)>,
+    launches: Cell<u32>,
     random: u64,
 }
 
@@ -46,6 +57,8 @@ impl<'a> Bench<'a> {
             module,
             stream: driver.stream_create(0)?,
             memory: Vec::new(),
+            aside: Cell::new((0, 0)),
+            launches: Cell::new(0),
             random: seed,
         })
     }
@@ -53,7 +66,9 @@ impl<'a> Bench<'a> {
     pub(super) fn close(self) -> Result<(), Failure> {
         // SAFETY: nothing is running, and the bench is gone afterwards.
         unsafe {
-            for address in self.memory {
+            let aside = [self.aside.get()];
+            let aside = aside.into_iter().filter(|(_, len)| *len > 0);
+            for (address, _) in self.memory.into_iter().chain(aside) {
                 self.driver.mem_free(address)?;
             }
             self.driver.stream_destroy(self.stream)?;
@@ -96,8 +111,10 @@ impl<'a> Bench<'a> {
     /// Device memory that holds `values`.
     pub(super) fn upload<T: Pod>(&mut self, values: &[T]) -> Result<u64, Failure> {
         let bytes: &[u8] = bytemuck::cast_slice(values);
-        let address = self.driver.mem_alloc(bytes.len().max(1) as u64)?;
-        self.memory.push(address);
+        // In whole words, for a late copy.
+        let len = bytes.len().max(1).next_multiple_of(4) as u64;
+        let address = self.driver.mem_alloc(len)?;
+        self.memory.push((address, len));
         // SAFETY: live memory of at least this length that nothing uses.
         unsafe { self.driver.copy_to_device(address, bytes)? };
         Ok(address)
@@ -128,12 +145,90 @@ impl<'a> Bench<'a> {
         Ok(values)
     }
 
-    /// Launches and waits.
+    /// Launches and waits. A kernel that declares to wait for what it follows is
+    /// launched [early](Self::launch_late) now and then, where it can be.
     pub(super) fn launch<K: Kernel>(
         &self,
         shape: LaunchShape,
-        mut args: Vec<Vec<u8>>,
+        args: Vec<Vec<u8>>,
     ) -> Result<(), Failure> {
+        let launches = self.launches.get();
+        self.launches.set(launches + 1);
+        let waits = K::signature().pdl == PdlWait::OnAllPaths;
+        if waits && self.starts_early() && (launches < 4 || launches.is_multiple_of(16)) {
+            return self.launch_late::<K>(shape, args);
+        }
+        let function = self.function::<K>(shape, &args)?;
+        self.enqueue(function, shape, Start::InOrder, args)?;
+        self.wait()
+    }
+
+    /// Launches early, and waits. What is before the launch brings the contents of
+    /// all memory only when the kernel is long there: if it reads before it waits it
+    /// sees no number and no slot, and what it writes is overwritten.
+    pub(super) fn launch_late<K: Kernel>(
+        &self,
+        shape: LaunchShape,
+        args: Vec<Vec<u8>>,
+    ) -> Result<(), Failure> {
+        let driver = self.driver;
+        let whole: u64 = self.memory.iter().map(|(_, len)| len).sum();
+        let table_len = self.memory.len() as u64 * 24;
+        let aside = self.room_aside(table_len + whole)?;
+        let mut table = Vec::new();
+        let mut from = aside + table_len;
+        for &(to, len) in &self.memory {
+            table.extend([to, from, len / 4]);
+            from += len;
+        }
+        // SAFETY: live memory of these lengths, in order on one stream.
+        unsafe {
+            driver.copy_to_device(aside, bytemuck::cast_slice(&table))?;
+            for entry in table.chunks_exact(3) {
+                driver.copy_async(self.stream, entry[1], entry[0], entry[2] * 4)?;
+                driver.fill_async(self.stream, entry[0], POISON, entry[2] * 4)?;
+            }
+        }
+        let late = vec![arg(aside), arg(self.memory.len() as u32), arg(LATE)];
+        let late_shape = dsv4::copy_late::shape();
+        // Loaded before anything runs: loading may wait for what does.
+        let copy = self.function::<dsv4::copy_late>(late_shape, &late)?;
+        let function = self.function::<K>(shape, &args)?;
+        self.wait()?;
+        self.enqueue(copy, late_shape, Start::InOrder, late)?;
+        self.enqueue(function, shape, Start::Early, args)?;
+        self.wait()
+    }
+
+    /// Memory of at least `bytes` bytes that is no case's. Nothing uses it between
+    /// launches.
+    fn room_aside(&self, bytes: u64) -> Result<u64, Failure> {
+        let (old, len) = self.aside.get();
+        if len >= bytes {
+            return Ok(old);
+        }
+        if len > 0 {
+            self.aside.set((0, 0));
+            // SAFETY: every launch has been waited for.
+            unsafe { self.driver.mem_free(old)? };
+        }
+        let room = self.driver.mem_alloc(bytes)?;
+        self.aside.set((room, bytes));
+        Ok(room)
+    }
+
+    fn wait(&self) -> Result<(), Failure> {
+        // SAFETY: a live handle.
+        unsafe { self.driver.stream_synchronize(self.stream)? };
+        Ok(())
+    }
+
+    /// The kernel, which takes these arguments and may be launched in this shape.
+    fn function<K: Kernel>(
+        &self,
+        shape: LaunchShape,
+        args: &[Vec<u8>],
+    ) -> Result<FunctionHandle, Failure> {
         // SAFETY: the module is live.
         let function = unsafe { self.driver.module_function(self.module, K::SYMBOL)? };
         // SAFETY: the function is live.
@@ -154,14 +249,24 @@ impl<'a> Bench<'a> {
                     .function_shared_limit(function, shape.shared_bytes)?;
             }
         }
+        Ok(function)
+    }
+
+    fn enqueue(
+        &self,
+        function: FunctionHandle,
+        shape: LaunchShape,
+        start: Start,
+        mut args: Vec<Vec<u8>>,
+    ) -> Result<(), Failure> {
         let mut params: Vec<*mut c_void> =
             args.iter_mut().map(|arg| arg.as_mut_ptr().cast()).collect();
-        // SAFETY: as many parameters of as many bytes as the function takes, and
-        // the memory lives until `close`.
+        // SAFETY: `function` has looked at the parameters, and the memory lives
+        // until the stream is idle. Whether a kernel that starts early waits is what
+        // is tested; if it does not, it meets values that are masked or replaced.
         unsafe {
             self.driver
-                .launch(self.stream, function, shape, &mut params)?;
-            self.driver.stream_synchronize(self.stream)?;
+                .launch(self.stream, function, shape, start, &mut params)?;
         }
         Ok(())
     }
@@ -198,10 +303,16 @@ impl<'a> Bench<'a> {
     /// How often a launch is repeated to see that its bits do not change: a
     /// twin is a function, a card runs blocks and threads in any order.
     pub(super) fn runs(&self) -> usize {
-        match self.driver.info().backend {
-            "sim" => 2,
-            _ => 100,
-        }
+        if self.is_sim() { 2 } else { 100 }
+    }
+
+    fn is_sim(&self) -> bool {
+        self.driver.info().backend == "sim"
+    }
+
+    /// Whether kernels can start early. A twin begins when all before it is done.
+    pub(super) fn starts_early(&self) -> bool {
+        !self.is_sim() && self.capability() >= (9, 0)
     }
 
     /// Runs `work` `runs` times over the same output of `count` elements, poisoned

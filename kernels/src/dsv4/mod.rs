@@ -40,8 +40,8 @@ pub use compressor::{
     StateRing, compress_c4, compress_c128, compress_index_key, compress_index_key_fp8,
 };
 pub use glue::{
-    MAX_NORM_WIDTH, add_one, argmax, count_differences, embed, fill_words, mix, query_projection,
-    rms_norm,
+    MAX_NORM_WIDTH, add_one, argmax, copy_late, count_differences, embed, fill_words, mix,
+    query_projection, rms_norm,
 };
 pub use image::{ImageError, image, program, twins};
 pub use indexer::{MAX_K, index_weights, indexer_logits, indexer_logits_fp8, top_k, top_k_fp8};

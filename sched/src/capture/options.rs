@@ -50,6 +50,7 @@ pub struct CaptureOptions {
     /// Whether an arena of the capture's own has guards.
     pub(crate) guarded: bool,
     pub(crate) priorities: Priorities,
+    pub(crate) programmatic: bool,
 }
 
 /// The priorities of captured streams.
@@ -82,6 +83,7 @@ impl CaptureOptions {
             taps: None,
             guarded: false,
             priorities: Priorities::default(),
+            programmatic: true,
         }
     }
 
@@ -150,6 +152,16 @@ impl CaptureOptions {
     #[must_use]
     pub fn stream_priority(mut self, tag: impl Into<String>, priority: i32) -> Self {
         self.priorities.by_tag.insert(tag.into(), priority);
+        self
+    }
+
+    /// Whether kernels that declare to wait for what they follow
+    /// ([`kernel!`](crate::kernel!), `#[waits]`) are launched programmatically and
+    /// so start early, where the device has that. They do unless this says
+    /// otherwise; the results are the same.
+    #[must_use]
+    pub fn programmatic(mut self, on: bool) -> Self {
+        self.programmatic = on;
         self
     }
 

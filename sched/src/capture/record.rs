@@ -15,7 +15,7 @@ use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, StreamId};
 
 use super::planned::Deferred;
 use crate::device::{EventInner, KernelInfo, PersistentInner};
-use crate::driver::{LaunchShape, NodeHandle};
+use crate::driver::{LaunchShape, NodeHandle, Start};
 use crate::owned::HostMemory;
 
 /// A buffer of the recording: a scratch block or a registered buffer.
@@ -57,6 +57,7 @@ pub(super) enum What {
     Kernel {
         info: Arc<KernelInfo>,
         shape: LaunchShape,
+        start: Start,
         /// In `Recording::param_bytes`.
         params: Range<u32>,
         /// In `Recording::pointers`.

@@ -20,6 +20,7 @@ pub(super) fn send(
         What::Kernel {
             info,
             shape,
+            start,
             params,
             ..
         } => {
@@ -34,8 +35,9 @@ pub(super) fn send(
             // SAFETY: `Module::kernel` has checked that the function takes these
             // slots; the bytes are the recording's; and the memory the pointers
             // among them point to is kept by the graph: persistent buffers and
-            // arena lease by `Keep`.
-            unsafe { stream.launch(&info.function, *shape, &mut pointers) }
+            // arena lease by `Keep`. Only a kernel that declares to wait starts
+            // early (`Core::start_of`).
+            unsafe { stream.launch(&info.function, *shape, *start, &mut pointers) }
         }
         &What::Copy { to, from, bytes } => {
             // SAFETY: both ranges are of memory that the graph keeps.

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use streamweir_alloc::{AllocError, Block, BlockId, Policy, Pools};
-use streamweir_trace::{ByteRange, StreamId};
+use streamweir_trace::{BlockSync, ByteRange, PdlWait, StreamId};
 
 use super::inside::Inside;
 use super::instruments::{Dropped, Instruments, Poison};
@@ -23,10 +23,14 @@ use super::planned::{Ground, paper};
 use super::record::Recording;
 use super::strand::Strand;
 use crate::device::DeviceInner;
-use crate::driver::{CaptureStatus, DriverResult, EventScope, NodeHandle};
+use crate::driver::{CaptureStatus, DriverResult, EventScope, NodeHandle, Start};
 use crate::error::{During, Error, Name, Result};
 use crate::graph::{GroupInner, Keep};
+use crate::kernel::Signature;
 use crate::owned::{OwnedEvent, OwnedStream};
+
+/// The compute capability from which on there is programmatic dependent launch.
+const PROGRAMMATIC_LAUNCH: (u32, u32) = (9, 0);
 
 /// What scratch buffers share with their capture, and may outlive it with.
 pub(crate) struct Session {
@@ -106,6 +110,7 @@ pub(crate) struct Core {
     pub(super) mode: Mode,
     pub(super) verify: Verify,
     priorities: Priorities,
+    programmatic: bool,
     pub(super) state: RefCell<State>,
 }
 
@@ -133,6 +138,19 @@ pub(super) struct State {
 }
 
 impl Core {
+    /// When a launch may start: early, where the kernel declares to wait for what
+    /// it follows and the device has programmatic launch. A kernel whose blocks
+    /// spin does not, for it would take the room of what it waits for.
+    pub(super) fn start_of(&self, kernel: &Signature) -> Start {
+        let info = self.device.reclaim.driver().info();
+        let supported = info.backend == "sim" || info.capability >= PROGRAMMATIC_LAUNCH;
+        let waits = kernel.pdl == PdlWait::OnAllPaths && kernel.sync == BlockSync::Independent;
+        match self.programmatic && waits && supported {
+            true => Start::Early,
+            false => Start::InOrder,
+        }
+    }
+
     /// Sets a capture up, up to the point where the driver's capture begins.
     pub(super) fn new(
         device: &Arc<DeviceInner>,
@@ -172,6 +190,7 @@ impl Core {
             mode,
             verify: options.verify,
             priorities: options.priorities.clone(),
+            programmatic: options.programmatic,
             state: RefCell::new(State {
                 recording: Recording::default(),
                 by_name: HashMap::from([(name.clone(), id)]),

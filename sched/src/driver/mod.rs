@@ -307,8 +307,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// The handle is live.
     unsafe fn graph_attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes>;
 
-    /// A new graph of one node that launches what this kernel node launches:
-    /// the same function, shape, parameters and attributes.
+    /// A new graph of one node that does what this node does: the launch of a
+    /// kernel, with the same function, shape, parameters and attributes, or a fill.
     ///
     /// # Safety
     /// The handle is live.
@@ -414,12 +414,15 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// The handles are live; there are as many parameters as
     /// [`function_params`](Self::function_params) says, each pointing to as
     /// many readable bytes; and what they refer to stays live until the launch,
-    /// and every replay of a graph that captures it, has ended.
+    /// and every replay of a graph that captures it, has ended. A kernel that
+    /// starts [early](Start::Early) waits, in each of its threads, for what it
+    /// follows before the thread touches memory (`griddepcontrol.wait`).
     unsafe fn launch(
         &self,
         stream: StreamHandle,
         function: FunctionHandle,
         shape: LaunchShape,
+        start: Start,
         params: &mut [*mut c_void],
     ) -> DriverResult<()>;
 }

@@ -153,6 +153,21 @@ pub struct LaunchShape {
     pub shared_bytes: u32,
 }
 
+/// When a kernel may start, relative to the work that it follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// When that work has ended.
+    #[default]
+    InOrder,
+    /// Programmatic dependent launch: when every block of the kernels among that
+    /// work has begun and said so, or has ended. What else it follows has ended.
+    ///
+    /// A capture makes the edges from kernels, those of other streams that are
+    /// waited for included, [programmatic](streamweir_trace::EdgeKind::Programmatic);
+    /// an edge from anything else stays a full one.
+    Early,
+}
+
 /// How a kernel node is launched, beyond its shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct KernelAttributes {

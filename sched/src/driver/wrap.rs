@@ -213,6 +213,7 @@ macro_rules! forward_driver {
                         stream: $crate::driver::StreamHandle,
                         function: $crate::driver::FunctionHandle,
                         shape: $crate::driver::LaunchShape,
+                        start: $crate::driver::Start,
                         params: &mut [*mut ::std::ffi::c_void]
                     ) -> (), None;
                 }

@@ -7,7 +7,7 @@
 //! a submission falls away, and the step from one node to the next stays in. It
 //! is what the node adds to a path on which it lies.
 
-use streamweir_trace::{NodeId, NodeKind};
+use streamweir_trace::{Node, NodeId, NodeKind};
 
 use super::Graph;
 use crate::device::DeviceStream;
@@ -27,17 +27,18 @@ impl Graph {
     /// step to the next node included.
     ///
     /// Several nodes make sense that do the same with different weights: one of
-    /// them alone would find in the cache what it read the last time.
+    /// them alone would find in the cache what it read the last time. What a library
+    /// enqueued in one call belongs together, fills included, in its order.
     ///
     /// # Errors
-    /// [`Error::NotTimed`] for a node that is no kernel, or none at all;
+    /// [`Error::NotTimed`] for a node that is neither kernel nor fill, or none at all;
     /// otherwise when the driver refuses, which the simulated device does: it has
     /// no clock.
     ///
     /// # Safety
-    /// Each kernel may run any number of times in a row, on whatever it and the
-    /// other kernels of the graph leave in its inputs, and stays in the bytes
-    /// that it declares. What the graph writes is overwritten with results that
+    /// The nodes may run any number of times in a row, in this order, on whatever
+    /// they and the others of the graph leave in their inputs: each ends, and stays
+    /// in the bytes that it declares. What the graph writes is overwritten with results that
     /// mean nothing.
     pub unsafe fn time_chain(
         &self,
@@ -47,7 +48,7 @@ impl Graph {
     ) -> Result<f64> {
         self.check_device(stream)?;
         stream.device.outside("Graph::time_chain")?;
-        let handles = self.kernels(nodes)?;
+        let handles = self.timed(nodes)?;
         let laps = SHORTEST.div_ceil(handles.len());
         let chains = [laps, laps * LONG].map(|laps| self.chain(&handles, laps));
         let [short, long] = chains;
@@ -61,8 +62,8 @@ impl Graph {
         Ok((long - short) / more as f64)
     }
 
-    /// The handles of kernels.
-    fn kernels(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
+    /// The handles of kernels and fills.
+    fn timed(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
         let refused = |node: String, why| Error::NotTimed {
             graph: self.name.to_string(),
             node,
@@ -76,10 +77,13 @@ impl Graph {
         nodes
             .iter()
             .map(|&id| match self.trace.nodes.get(id.index()) {
-                Some(node) if matches!(node.kind, NodeKind::Kernel(_)) => Ok(handles[id.index()]),
+                Some(Node {
+                    kind: NodeKind::Kernel(_) | NodeKind::Memset(_),
+                    ..
+                }) => Ok(handles[id.index()]),
                 Some(node) => Err(refused(
                     format!("{id} `{}`", node.name),
-                    "only kernels are timed",
+                    "only kernels and fills are timed",
                 )),
                 None => Err(refused(id.to_string(), "the graph has no such node")),
             })

@@ -25,7 +25,7 @@ mod signature;
 
 pub use element::{Element, Ptr, Scalar};
 pub use signature::{Atomic, BufferSpec, In, InOut, Out, ParamDecl, Role, Signature, Spec};
-pub use streamweir_trace::BlockSync;
+pub use streamweir_trace::{BlockSync, PdlWait};
 
 use crate::driver::sim::{SimBlock, SimFault, SimKernel};
 
@@ -92,6 +92,30 @@ pub fn twin<K: Kernel>(
 ///
 /// assert_eq!(top_k::signature().sync, BlockSync::Spin);
 /// ```
+///
+/// # Kernels that start early
+/// `#[waits]` says that every thread of the kernel executes `griddepcontrol.wait`
+/// (`cudaGridDependencySynchronize()`) before it touches memory. Launches of such a
+/// kernel are programmatic, on devices of compute capability 9.0 and later: its
+/// blocks are there when what it follows ends, or, where that says
+/// `griddepcontrol.launch_dependents` (`cudaTriggerProgrammaticLaunchCompletion()`),
+/// as soon as there is room. A kernel of a library before it needs to know nothing
+/// of this. Proofs count on the wait, and reports list it among their assumptions.
+/// [`CaptureOptions::programmatic`](crate::CaptureOptions::programmatic) switches it
+/// off for a capture.
+///
+/// ```
+/// use streamweir_sched::kernel;
+/// use streamweir_sched::kernel::{In, Kernel, Out, PdlWait};
+///
+/// kernel! {
+///     /// Calls `cudaGridDependencySynchronize()` first.
+///     #[waits]
+///     pub fn norm(x: In<f32>, out: Out<f32>, rows: u32);
+/// }
+///
+/// assert_eq!(norm::signature().pdl, PdlWait::OnAllPaths);
+/// ```
 #[macro_export]
 macro_rules! kernel {
     ($($(#[$($meta:tt)*])* $vis:vis fn $name:ident($($param:ident: $spec:ty),* $(,)?) $(;)?)+) => {
@@ -111,6 +135,7 @@ macro_rules! kernel {
                         )*] },
                     )
                     .with_sync($crate::__kernel_sync!($([$($meta)*])*))
+                    .with_pdl($crate::__kernel_pdl!($([$($meta)*])*))
                 }
 
                 #[allow(unused_variables, unused_mut, unused_assignments)]
@@ -154,6 +179,9 @@ macro_rules! __kernel_type {
     ([$($kept:tt)*] [[blocks $($said:tt)*] $($more:tt)*] $vis:vis $name:ident) => {
         $crate::__kernel_type! { [$($kept)*] [$($more)*] $vis $name }
     };
+    ([$($kept:tt)*] [[waits $($said:tt)*] $($more:tt)*] $vis:vis $name:ident) => {
+        $crate::__kernel_type! { [$($kept)*] [$($more)*] $vis $name }
+    };
     ([$($kept:tt)*] [$meta:tt $($more:tt)*] $vis:vis $name:ident) => {
         $crate::__kernel_type! { [$($kept)* $meta] [$($more)*] $vis $name }
     };
@@ -175,4 +203,16 @@ macro_rules! __kernel_sync {
     };
     (@only $sync:ident $meta:tt $($more:tt)*) => { $crate::__kernel_sync!(@only $sync $($more)*) };
     ($meta:tt $($more:tt)*) => { $crate::__kernel_sync!($($more)*) };
+}
+
+/// What the attribute `waits` says, if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __kernel_pdl {
+    () => { $crate::kernel::PdlWait::None };
+    ([waits] $($more:tt)*) => { $crate::kernel::PdlWait::OnAllPaths };
+    ([waits $($said:tt)*] $($more:tt)*) => {
+        ::core::compile_error!("`waits` takes nothing: `#[waits]` says that every thread of the kernel waits for what the kernel follows before it touches memory")
+    };
+    ($meta:tt $($more:tt)*) => { $crate::__kernel_pdl!($($more)*) };
 }

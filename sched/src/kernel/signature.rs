@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use streamweir_trace::{AccessMode, BlockSync};
+use streamweir_trace::{AccessMode, BlockSync, PdlWait};
 
 use super::element::{Element, Ptr, Scalar};
 use crate::driver::ParamSlot;
@@ -130,15 +130,20 @@ pub struct Signature {
     pub params: &'static [ParamDecl],
     /// Whether the blocks of a launch wait for each other.
     pub sync: BlockSync,
+    /// Whether the kernel waits for what it follows, so that it may start before
+    /// that has ended.
+    pub pdl: PdlWait,
 }
 
 impl Signature {
-    /// The declaration of `symbol`, whose blocks do not wait for each other.
+    /// The declaration of `symbol`, whose blocks do not wait for each other and
+    /// which does not start early.
     pub const fn new(symbol: &'static str, params: &'static [ParamDecl]) -> Self {
         Self {
             symbol,
             params,
             sync: BlockSync::Independent,
+            pdl: PdlWait::None,
         }
     }
 
@@ -146,6 +151,12 @@ impl Signature {
     #[must_use]
     pub const fn with_sync(self, sync: BlockSync) -> Self {
         Self { sync, ..self }
+    }
+
+    /// The same with what the kernel does about what it follows.
+    #[must_use]
+    pub const fn with_pdl(self, pdl: PdlWait) -> Self {
+        Self { pdl, ..self }
     }
 
     /// Where each parameter stands in the parameter buffer: C layout.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{FunctionRef, Garbage, OwnedExec, OwnedGraph, Relaxed, Shared};
 use crate::driver::{
-    CaptureInfo, CaptureMode, DriverResult, LaunchShape, NodeHandle, StreamHandle,
+    CaptureInfo, CaptureMode, DriverResult, LaunchShape, NodeHandle, Start, StreamHandle,
 };
 
 /// A stream of the driver: made by us, or an engine's, whose owner is kept.
@@ -118,18 +118,20 @@ impl OwnedStream {
     /// # Safety
     /// `params[i]` points to as many readable bytes as parameter `i` of the
     /// function has, there are as many as it has, and the device memory they
-    /// point to stays live until the launch and every replay has ended.
+    /// point to stays live until the launch and every replay has ended. A kernel
+    /// that starts early waits for what it follows before it touches memory.
     pub(crate) unsafe fn launch(
         &self,
         function: &FunctionRef,
         shape: LaunchShape,
+        start: Start,
         params: &mut [*mut c_void],
     ) -> DriverResult<()> {
         // SAFETY: both handles are live; the rest is the caller's promise.
         unsafe {
             self.reclaim
                 .driver()
-                .launch(self.handle, function.handle(), shape, params)
+                .launch(self.handle, function.handle(), shape, start, params)
         }
     }
 

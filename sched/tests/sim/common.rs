@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::driver::{
     CaptureMode, Driver, DriverResult, EventScope, ExecHandle, FunctionHandle, GraphHandle,
-    LaunchShape, ModuleHandle, ModuleImage, StreamHandle,
+    LaunchShape, ModuleHandle, ModuleImage, Start, StreamHandle,
 };
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, InOut, Kernel, Out, twin};
@@ -94,7 +94,7 @@ impl Code {
             (&raw mut add).cast(),
             (&raw mut len).cast(),
         ];
-        unsafe { driver.launch(stream, self.add_to, shape(len), &mut params) }
+        unsafe { driver.launch(stream, self.add_to, shape(len), Start::InOrder, &mut params) }
     }
 
     pub(crate) fn bump(
@@ -105,7 +105,7 @@ impl Code {
         mut len: u32,
     ) -> DriverResult<()> {
         let mut params: [*mut c_void; 2] = [(&raw mut data).cast(), (&raw mut len).cast()];
-        unsafe { driver.launch(stream, self.bump, shape(len), &mut params) }
+        unsafe { driver.launch(stream, self.bump, shape(len), Start::InOrder, &mut params) }
     }
 }
 

@@ -7,7 +7,7 @@ use streamweir_sched::driver::sim::explore::{
     Bounds, Exploration, ExploreError, Reduction, Schedule,
 };
 use streamweir_sched::driver::sim::{SimBlock, SimDriver, SimFault, SimKernel};
-use streamweir_sched::driver::{Driver, ExecHandle, LaunchShape, ModuleImage, StreamHandle};
+use streamweir_sched::driver::{Driver, ExecHandle, LaunchShape, ModuleImage, Start, StreamHandle};
 use streamweir_trace::ByteRange;
 
 use super::common::{begin, end, load, order, replay, upload, write};
@@ -103,7 +103,8 @@ fn rig(ops: &[Op], edges: &[(usize, usize)]) -> Rig {
                     block: [1, 1, 1],
                     shared_bytes: 0,
                 };
-                sim.launch(stream, function, shape, &mut []).unwrap();
+                sim.launch(stream, function, shape, Start::InOrder, &mut [])
+                    .unwrap();
             },
             Op::Copy { to, from } => unsafe {
                 sim.copy_async(stream, at(to), at(from), 32).unwrap();
@@ -402,7 +403,7 @@ fn three(sim: &SimDriver, bodies: [Body; 3]) -> ExecHandle {
             block: [1, 1, 1],
             shared_bytes: 0,
         };
-        unsafe { sim.launch(stream, function, shape, &mut []) }.unwrap();
+        unsafe { sim.launch(stream, function, shape, Start::InOrder, &mut []) }.unwrap();
     }
     for stream in streams {
         order(sim, stream, main).unwrap();

@@ -3,7 +3,7 @@
 use streamweir_sched::driver::sim::{LiveObjects, SimDriver};
 use streamweir_sched::driver::{
     Driver, DriverResult, ErrorClass, EventHandle, EventScope, ExecHandle, FunctionHandle,
-    GraphHandle, ModuleHandle, ModuleImage, NodeHandle, StreamHandle,
+    GraphHandle, ModuleHandle, ModuleImage, NodeHandle, Start, StreamHandle,
 };
 
 use super::common::{begin, end, load, upload};
@@ -226,7 +226,15 @@ fn modules_that_do_not_fit_are_refused() {
         ErrorClass::NotFound
     );
     assert_eq!(
-        class(unsafe { sim.launch(StreamHandle(0), code.bump, super::common::shape(4), &mut []) }),
+        class(unsafe {
+            sim.launch(
+                StreamHandle(0),
+                code.bump,
+                super::common::shape(4),
+                Start::InOrder,
+                &mut [],
+            )
+        }),
         ErrorClass::InvalidValue
     );
 }

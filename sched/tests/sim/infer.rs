@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use streamweir_sched::driver::fault::FaultDriver;
-use streamweir_sched::driver::{Driver, ErrorClass, FunctionHandle, ModuleImage};
+use streamweir_sched::driver::{Driver, ErrorClass, FunctionHandle, ModuleImage, Start};
 use streamweir_sched::infer::{
     InferOptions, Inference, Isolation, Outcome, Watchdog, infer_writes,
 };
@@ -146,7 +146,16 @@ fn special(driver: &dyn Driver) -> [FunctionHandle; 4] {
 fn launch(rig: &Rig, function: FunctionHandle, mut data: u64) {
     let mut params = [(&raw mut data).cast()];
     let driver = &**rig.device.driver();
-    unsafe { driver.launch(rig.main, function, (1, 1).into(), &mut params) }.unwrap();
+    unsafe {
+        driver.launch(
+            rig.main,
+            function,
+            (1, 1).into(),
+            Start::InOrder,
+            &mut params,
+        )
+    }
+    .unwrap();
 }
 
 #[test]

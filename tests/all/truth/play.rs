@@ -18,7 +18,8 @@ use std::sync::Arc;
 use streamweir::driver::sim::explore::{Bounds, Exploration, ExploreError};
 use streamweir::driver::sim::{Choose, SimBlock, SimDriver, SimFault, SimKernel, TaskId};
 use streamweir::driver::{
-    CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleImage, ParamSlot, StreamHandle,
+    CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleImage, ParamSlot, Start,
+    StreamHandle,
 };
 use streamweir::trace::{AccessMode, ByteRange, Trace};
 
@@ -317,7 +318,8 @@ fn capture(
             };
             let mut number = node as u64;
             let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
-            sim.launch(stream, function, shape, &mut params).unwrap();
+            sim.launch(stream, function, shape, Start::InOrder, &mut params)
+                .unwrap();
             streams.push(stream);
         }
         for stream in streams {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
-use streamweir::driver::ModuleImage;
+use streamweir::driver::{ModuleImage, Start};
 use streamweir::kernels::dsv4::add_one;
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{CaptureOptions, Detached, Device, DeviceStream, Error, Persistent, Verify};
@@ -223,6 +223,7 @@ pub(super) fn freed(_: &Device, image: &ModuleImage) -> Outcome {
             stream.raw(),
             function,
             add_one::shape(LEN as u32)?,
+            Start::InOrder,
             &mut params,
         )?;
     }

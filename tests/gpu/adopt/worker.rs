@@ -7,7 +7,7 @@ use std::thread;
 use half::bf16;
 use libtest_mimic::Failed;
 use streamweir::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use streamweir::driver::ModuleImage;
+use streamweir::driver::{ModuleImage, Start};
 use streamweir::kernels::dsv4::query_projection;
 use streamweir::{Device, DeviceStream, Error, Graph, Persistent};
 
@@ -64,7 +64,13 @@ impl Worker {
         unsafe {
             let function = driver.module_function(module, "query_projection")?;
             let shape = query_projection::shape(TOKENS, WIDTH, ROWS)?;
-            driver.launch(self.stream.raw(), function, shape, &mut params)?;
+            driver.launch(
+                self.stream.raw(),
+                function,
+                shape,
+                Start::InOrder,
+                &mut params,
+            )?;
         }
         self.engine.synchronize()?;
         // SAFETY: nothing of it runs any more.

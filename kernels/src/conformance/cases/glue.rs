@@ -8,7 +8,7 @@ use crate::conformance::{Case, Size};
 use crate::dsv4;
 use crate::reference;
 
-pub(super) const CASES: &[Case] = &[case!(mix), case!(words), case!(differences)];
+pub(super) const CASES: &[Case] = &[case!(mix), case!(words), case!(differences), case!(late)];
 
 fn mix(bench: &mut Bench<'_>, size: Size) -> Outcome {
     // More values than columns, and fewer.
@@ -51,6 +51,22 @@ fn words(bench: &mut Bench<'_>, _: Size) -> Outcome {
     expected[..half as usize].fill(0);
     expected[len as usize] = 7;
     equal(&bench.download::<u32>(data, expected.len())?, &expected)
+}
+
+/// That a kernel which starts early and does not wait is caught, on a card: it sees
+/// no difference, and what it counted is overwritten.
+fn late(bench: &mut Bench<'_>, _: Size) -> Outcome {
+    let words = 64_u32;
+    let left = bench.upload(&vec![1_u32; words as usize])?;
+    let right = bench.upload(&vec![2_u32; words as usize])?;
+    let found = bench.upload(&[5_u32])?;
+    let args = vec![arg(left), arg(right), arg(found), arg(words)];
+    let shape = dsv4::count_differences::shape(words)?;
+    if !bench.starts_early() {
+        return Ok(());
+    }
+    bench.launch_late::<dsv4::count_differences>(shape, args)?;
+    equal(&bench.download::<u32>(found, 1)?, &[5])
 }
 
 fn differences(bench: &mut Bench<'_>, _: Size) -> Outcome {

@@ -22,6 +22,7 @@ kernel! {
     /// `tokens_per_page` to a page are in use, clamped to what the table
     /// reaches. `found` holds [`PageFaults::LEN`] words and begins as
     /// [`PageFaults::NONE`]; launches add to it.
+    #[waits]
     pub fn check_page_table(
         page_table: In<i32>,
         lens: In<i32>,

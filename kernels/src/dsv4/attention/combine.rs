@@ -20,6 +20,7 @@ kernel! {
     ///
     /// With `lse` the logarithm of the sum over the entries that is the published
     /// form, attention without a sink by `1 / (1 + exp(sink - lse))`.
+    #[waits]
     pub fn combine_attention(
         partial: In<f16>,
         stats: In<f32>,

@@ -20,6 +20,7 @@ kernel! {
     /// `0..=max_entries` is clamped. A page that the pool does not have is
     /// replaced by page 0, and each of its entries adds one to `faults[0]`. All
     /// else is as there.
+    #[waits]
     pub fn paged_attention(
         q: In<bf16>,
         window: In<u8>,

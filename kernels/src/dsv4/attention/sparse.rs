@@ -24,6 +24,7 @@ kernel! {
     ///
     /// The latents become bf16, exactly unless a scale leaves its range; products
     /// are summed in f32, and the weights of a step are rounded to bf16.
+    #[waits]
     pub fn sparse_attention(
         q: In<bf16>,
         window: In<u8>,

@@ -24,6 +24,7 @@ kernel! {
     /// A row of slot 0 (a padded row) stores nothing. A slot outside the pool
     /// stores nothing and is counted in `faults`, one `u32`; so is a position
     /// outside the table, which rotates by the nearest that the table has.
+    #[waits]
     pub fn store_latent(
         x: In<bf16>,
         norm: In<f32>,

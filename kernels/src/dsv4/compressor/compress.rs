@@ -38,6 +38,7 @@ kernel! {
     /// the first does nothing, the second stores no entry, the third rotates by
     /// the nearest angle. Rows of one launch must not share a state slot other
     /// than 0.
+    #[waits]
     pub fn compress_c4(
         kv_score: In<f32>,
         ape: In<f32>,
@@ -59,6 +60,7 @@ kernel! {
     /// The C4 compressor of the indexer: as [`compress_c4`] over 128 channels
     /// (`kv_score` is `[tokens, 512]`, `ape` `[4, 256]`, `norm` `[128]`), and
     /// after the rotation the Hadamard transform divided by `128^0.5`.
+    #[waits]
     pub fn compress_index_key(
         kv_score: In<f32>,
         ape: In<f32>,
@@ -78,6 +80,7 @@ kernel! {
     );
 
     /// As [`compress_index_key`], with the keys as e4m3 and one f32 scale each.
+    #[waits]
     pub fn compress_index_key_fp8(
         kv_score: In<f32>,
         ape: In<f32>,
@@ -102,6 +105,7 @@ kernel! {
     ///
     /// Eight blocks share a token. They are a cluster, which the device starts
     /// together or not at all, so none waits for one that may not run.
+    #[waits]
     pub fn compress_c128(
         kv_score: In<f32>,
         ape: In<f32>,

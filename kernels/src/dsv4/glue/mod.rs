@@ -13,7 +13,7 @@ pub use projection::query_projection;
 pub(super) use projection::{projection_block, projection_shape};
 pub use residual::mix;
 pub use tokens::{argmax, embed};
-pub use words::{add_one, count_differences, fill_words};
+pub use words::{add_one, copy_late, count_differences, fill_words};
 
 use streamweir_sched::driver::sim::SimKernel;
 
@@ -28,5 +28,6 @@ pub(super) fn twins() -> Vec<SimKernel> {
         words::sim_fill_words(),
         words::sim_add_one(),
         words::sim_count_differences(),
+        words::sim_copy_late(),
     ]
 }

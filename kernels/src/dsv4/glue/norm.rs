@@ -16,6 +16,7 @@ kernel! {
     /// The rows of `x` are `stride` long, so that a part of a wider projection
     /// is normalised where it lies; `norm` is `[width]`, `out`
     /// `[tokens, width]`.
+    #[waits]
     pub fn rms_norm(
         x: In<bf16>,
         norm: In<f32>,

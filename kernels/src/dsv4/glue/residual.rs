@@ -16,6 +16,7 @@ kernel! {
     /// the attention takes part, so a wrong selection travels on to the next
     /// layer. `x` and `next` are `[tokens, width]`, `attention` is
     /// `[tokens, values]`.
+    #[waits]
     pub fn mix(
         x: In<bf16>,
         attention: In<bf16>,

@@ -14,6 +14,7 @@ kernel! {
     /// `x[t, ..] = embedding[ids[t], ..]`. `embedding` is
     /// `[vocabulary, width]`, `x` `[tokens, width]`. An id outside the
     /// vocabulary reads row 0 and is counted in `faults`, one `u32`.
+    #[waits]
     pub fn embed(
         ids: In<i32>,
         embedding: In<bf16>,
@@ -27,6 +28,7 @@ kernel! {
     /// `ids[t]` is the token of the largest of `logits[t, ..]`, equals by lower
     /// token; what is not a number comes after all others. `logits` is
     /// `[tokens, vocabulary]`.
+    #[waits]
     pub fn argmax(logits: In<f32>, ids: Out<i32>, tokens: u32, vocabulary: u32);
 }
 

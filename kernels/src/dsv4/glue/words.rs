@@ -1,4 +1,5 @@
-//! Kernels on plain 32-bit words: poison for buffers, a counter, a comparison.
+//! Kernels on plain 32-bit words: poison for buffers, a counter, a comparison, a
+//! copy that is late.
 
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
@@ -17,6 +18,16 @@ kernel! {
     /// `found += |{i < len : left[i] != right[i]}|`, wrapping: whether results are
     /// those expected, without a look at them by the host.
     pub fn count_differences(left: In<u32>, right: In<u32>, found: Atomic<u32>, len: u32);
+    /// Copies words, as late as a kernel can be: what follows it may start at once,
+    /// and only after `nanoseconds` it begins. A kernel that is launched
+    /// programmatically behind it and does not wait finds what was there before.
+    ///
+    /// `table` has `count` entries of three words: the addresses to copy to and
+    /// from, and how many 32-bit words. The memory that they name is no parameter:
+    /// a call says what is touched ([`Stream::launch_also`]).
+    ///
+    /// [`Stream::launch_also`]: streamweir_sched::Stream::launch_also
+    pub fn copy_late(table: In<u64>, count: u32, nanoseconds: u32);
 }
 
 const THREADS: u32 = 256;
@@ -63,6 +74,14 @@ impl count_differences {
     }
 }
 
+impl copy_late {
+    /// The launch, whatever is copied: one block for two multiprocessors or so of a
+    /// large device, so that there is room for what follows.
+    pub fn shape() -> LaunchShape {
+        (64, THREADS).into()
+    }
+}
+
 pub(super) fn sim_fill_words() -> SimKernel {
     twin::<fill_words>(|block, (data, len, value)| {
         let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
@@ -79,6 +98,20 @@ pub(super) fn sim_add_one() -> SimKernel {
             .map(|word: &u32| word.wrapping_add(1))
             .collect();
         block.write(data.at(here.start), &words)
+    })
+}
+
+pub(super) fn sim_copy_late() -> SimKernel {
+    twin::<copy_late>(|block, (table, count, _)| {
+        if block.index()[0] != 0 {
+            return Ok(());
+        }
+        let table: Vec<u64> = block.read(table.at(0), 3 * count as usize)?.to_vec();
+        for entry in table.chunks_exact(3) {
+            let words: Vec<u32> = block.read(entry[1], entry[2] as usize)?.to_vec();
+            block.write(entry[0], &words)?;
+        }
+        Ok(())
     })
 }
 

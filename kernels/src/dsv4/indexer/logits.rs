@@ -28,6 +28,7 @@ kernel! {
     /// grow; a length is clamped to `0..=max_entries`, a page that the pool does
     /// not have reads page 0. That is not counted here, where every layer would
     /// count it again: [`check_page_table`](crate::dsv4::check_page_table) does.
+    #[waits]
     pub fn indexer_logits(
         q: In<bf16>,
         weights: In<f32>,
@@ -46,6 +47,7 @@ kernel! {
     /// `logits[t, j] = scale(t, j) · Σ_h weights[t, h] · relu(q[t, h, ..] · key(t, j))`
     /// with the scale that stands in the key's page. The scales of the queries
     /// are part of the weights.
+    #[waits]
     pub fn indexer_logits_fp8(
         q: In<u8>,
         weights: In<f32>,

@@ -28,6 +28,7 @@ kernel! {
     /// `page_table[t, j / P] * P + j % P`, `P` being the tokens of a page of
     /// `layout`, with page 0 for a page that the pool does not have, which
     /// [`check_page_table`](crate::dsv4::check_page_table) counts.
+    #[waits]
     pub fn top_k(
         logits: In<f32>,
         page_table: In<i32>,
@@ -41,6 +42,7 @@ kernel! {
     );
 
     /// As [`top_k`](struct@top_k), as slots of a pool of fp8 latents.
+    #[waits]
     pub fn top_k_fp8(
         logits: In<f32>,
         page_table: In<i32>,

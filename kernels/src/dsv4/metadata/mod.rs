@@ -29,6 +29,7 @@ kernel! {
     ///
     /// A length beyond the table is clamped to it and counted in `faults`, one
     /// `u32`; a page outside the pool has no places and is counted.
+    #[waits]
     pub fn decode_metadata(
         seq_lens: In<i32>,
         page_table: In<i32>,
@@ -54,6 +55,7 @@ kernel! {
     /// is the slot of the row's token, 0 for a padded row. A page that the pool
     /// does not have reads as page 0; where the token's own page is one, nothing
     /// is stored (`out_loc` 0) and it is counted in `faults`, one `u32`.
+    #[waits]
     pub fn window_slots(
         seq_lens: In<i32>,
         window_table: In<i32>,

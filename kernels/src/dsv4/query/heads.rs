@@ -19,6 +19,7 @@ kernel! {
     /// table of [`Rope`](crate::rope::Rope) with `rope_rows` positions. A
     /// position outside it rotates by the nearest that it has and is counted in
     /// `faults`, one `u32`, once for the token.
+    #[waits]
     pub fn norm_rope_heads(
         q: InOut<bf16>,
         rope: In<f32>,
@@ -37,6 +38,7 @@ kernel! {
     /// The rotation back undoes in the attention's output what was done to the
     /// latents, which are its values as well as its keys. Positions as for
     /// [`norm_rope_heads`].
+    #[waits]
     pub fn rope_heads(
         x: InOut<bf16>,
         rope: In<f32>,

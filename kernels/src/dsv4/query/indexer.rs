@@ -22,6 +22,7 @@ kernel! {
     /// table of [`Rope`](crate::rope::Rope) with `rope_rows` positions; a
     /// position outside it rotates by the nearest that it has and is counted in
     /// `faults`, one `u32`, once for the token.
+    #[waits]
     pub fn index_query(
         q: In<bf16>,
         projected: In<f32>,
@@ -39,6 +40,7 @@ kernel! {
     /// As [`index_query`], with the queries as e4m3. The f32 scale of each
     /// query, `max(1e-4, absmax) / 448`, is a factor of its weight: a logit is
     /// positively homogeneous in the query.
+    #[waits]
     pub fn index_query_fp8(
         q: In<bf16>,
         projected: In<f32>,

@@ -37,9 +37,35 @@ pub(super) fn only_a_child_node_has_a_child(rig: &Rig<'_>) -> Check {
     let graph = rig.end(stream)?;
     let node = rig.nodes(graph)?[0];
     // SAFETY: a node of a live graph.
-    let (child, alone) = unsafe { (rig.driver.graph_child(node), rig.driver.graph_alone(node)) };
-    fails("the child", ErrorClass::InvalidValue, child)?;
+    let child = unsafe { rig.driver.graph_child(node) };
+    fails("the child", ErrorClass::InvalidValue, child)
+}
+
+pub(super) fn only_kernels_and_fills_are_alone(rig: &Rig<'_>) -> Check {
+    let (stream, to, from) = (rig.stream()?, rig.memory()?, rig.memory()?);
+    rig.begin(stream)?;
+    rig.copy(stream, to, from)?;
+    let graph = rig.end(stream)?;
+    let node = rig.nodes(graph)?[0];
+    // SAFETY: a node of a live graph.
+    let alone = unsafe { rig.driver.graph_alone(node) };
     fails("the node alone", ErrorClass::InvalidValue, alone)
+}
+
+pub(super) fn fill_alone_fills(rig: &Rig<'_>) -> Check {
+    let (stream, data) = (rig.stream()?, rig.memory()?);
+    rig.begin(stream)?;
+    rig.fill(stream, data, 3)?;
+    rig.fill(stream, data, 5)?;
+    let graph = rig.end(stream)?;
+    let node = rig.nodes(graph)?[0];
+    // SAFETY: a node of a live graph.
+    let alone = unsafe { rig.driver.graph_alone(node)? };
+    rig.owns(alone);
+    equal("the node", &rig.kinds(graph)?[..1], &rig.kinds(alone)?[..])?;
+    rig.destroy_graph(graph)?;
+    rig.replay(alone, stream)?;
+    rig.holds(data, 3)
 }
 
 pub(super) fn node_alone_does_what_it_did(rig: &Rig<'_>) -> Check {

@@ -7,6 +7,7 @@
 //! not harm what comes after.
 
 mod broken;
+mod early;
 mod forbidden;
 mod forks;
 mod inside;
@@ -80,7 +81,8 @@ impl From<DriverError> for Failure {
 }
 
 /// The one kernel that the cases need: `symbol(unsigned *data, unsigned len)`
-/// adds 1 to each of `len` elements, in blocks of 32 threads.
+/// adds 1 to each of `len` elements, in blocks of 32 threads, and waits for what it
+/// follows before that (`griddepcontrol.wait`).
 #[derive(Clone, Debug)]
 pub struct KernelFixture {
     /// The module that holds the kernel.
@@ -129,6 +131,10 @@ pub fn suite() -> Vec<Case> {
             one_stream_makes_a_chain, frontier_is_last_node, nodes_come_in_order_of_creation,
             empty_capture_makes_empty_graph, nothing_runs_under_capture,
             launch_of_wrong_shape_is_refused;
+        early:
+            edge_from_a_kernel_is_programmatic, edge_from_a_fill_is_full,
+            edges_from_joined_kernels_are_programmatic, edge_from_a_joined_fill_is_full,
+            first_node_may_start_early, outside_a_capture_results_are_in_order;
         forks:
             fork_and_join, fork_before_any_node, both_sides_meet_in_one_node,
             redundant_wait_adds_edge, wait_on_own_event_adds_nothing, event_keeps_its_record,
@@ -153,6 +159,7 @@ pub fn suite() -> Vec<Case> {
             external_flags_need_a_capture;
         inside:
             child_graph_is_a_copy, only_a_child_node_has_a_child, node_alone_does_what_it_did,
+            only_kernels_and_fills_are_alone, fill_alone_fills,
             address_tells_its_memory;
         lifetime:
             graph_outlived_by_exec, kept_object_goes_with_last_owner,

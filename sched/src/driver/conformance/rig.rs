@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::fmt::Debug;
 
-use streamweir_trace::NodeKind;
+use streamweir_trace::{EdgeKind, NodeKind};
 
 use super::{Failure, KernelFixture};
 use crate::driver::{
     CaptureInfo, CaptureMode, CaptureStatus, DriverResult, DynDriver, ErrorClass, EventHandle,
     EventScope, ExecHandle, FunctionHandle, GraphHandle, LaunchShape, ModuleHandle, NodeHandle,
-    StreamHandle,
+    Start, StreamHandle,
 };
 
 pub(super) type Check = Result<(), Failure>;
@@ -169,6 +169,18 @@ impl<'a> Rig<'a> {
         &self,
         stream: StreamHandle,
         function: FunctionHandle,
+        data: u64,
+        len: u32,
+    ) -> DriverResult<()> {
+        self.add_one_at(stream, function, Start::InOrder, data, len)
+    }
+
+    /// Likewise, started as `start` says.
+    pub(super) fn add_one_at(
+        &self,
+        stream: StreamHandle,
+        function: FunctionHandle,
+        start: Start,
         mut data: u64,
         mut len: u32,
     ) -> DriverResult<()> {
@@ -178,9 +190,13 @@ impl<'a> Rig<'a> {
             shared_bytes: 0,
         };
         let mut params: [*mut c_void; 2] = [(&raw mut data).cast(), (&raw mut len).cast()];
-        // SAFETY: the fixture's kernel has these two parameters, and `data` has
-        // at least `len` elements and lives until `close`.
-        unsafe { self.driver.launch(stream, function, shape, &mut params) }
+        // SAFETY: the fixture's kernel has these two parameters and waits for what
+        // it follows, and `data` has at least `len` elements and lives until
+        // `close`.
+        unsafe {
+            self.driver
+                .launch(stream, function, shape, start, &mut params)
+        }
     }
 
     pub(super) fn record(&self, event: EventHandle, stream: StreamHandle) -> DriverResult<()> {
@@ -238,6 +254,15 @@ impl<'a> Rig<'a> {
 
     /// The edges as pairs of positions in [`nodes`](Self::nodes), ascending.
     pub(super) fn edges(&self, graph: GraphHandle) -> Result<Vec<(usize, usize)>, Failure> {
+        let edges = self.kinds_of_edges(graph)?;
+        Ok(edges.into_iter().map(|(from, to, _)| (from, to)).collect())
+    }
+
+    /// The edges with their kinds, by the places of the nodes.
+    pub(super) fn kinds_of_edges(
+        &self,
+        graph: GraphHandle,
+    ) -> Result<Vec<(usize, usize, EdgeKind)>, Failure> {
         let nodes = self.nodes(graph)?;
         let position = |node| {
             nodes
@@ -248,9 +273,9 @@ impl<'a> Rig<'a> {
         // SAFETY: a live handle.
         let mut edges = unsafe { self.driver.graph_edges(graph) }?
             .into_iter()
-            .map(|edge| Ok((position(edge.from)?, position(edge.to)?)))
+            .map(|edge| Ok((position(edge.from)?, position(edge.to)?, edge.kind)))
             .collect::<Result<Vec<_>, Failure>>()?;
-        edges.sort_unstable();
+        edges.sort_unstable_by_key(|&(from, to, _)| (from, to));
         Ok(edges)
     }
 

@@ -4,7 +4,7 @@ use streamweir_trace::{CopyNode, FillNode, NodeKind};
 
 use super::Failure;
 use super::rig::{BYTES, Check, Rig, equal, fails};
-use crate::driver::{CaptureStatus, ErrorClass, LaunchShape};
+use crate::driver::{CaptureStatus, ErrorClass, LaunchShape, Start};
 
 pub(super) fn fill_runs_at_replay(rig: &Rig<'_>) -> Check {
     let (stream, data) = (rig.stream()?, rig.memory()?);
@@ -158,7 +158,10 @@ pub(super) fn launch_of_wrong_shape_is_refused(rig: &Rig<'_>) -> Check {
         };
         let mut params = [(&raw mut data).cast(), (&raw mut len).cast()];
         // SAFETY: the kernel's two parameters; the memory is live.
-        let launched = unsafe { rig.driver.launch(stream, function, shape, &mut params) };
+        let launched = unsafe {
+            rig.driver
+                .launch(stream, function, shape, Start::InOrder, &mut params)
+        };
         fails("the launch", ErrorClass::InvalidValue, launched)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::{CudaDriver, capture, graph, launch, mapping, module, node, retain};
 use crate::driver::{
     CaptureInfo, CaptureMode, DeviceInfo, Driver, DriverError, DriverResult, ErrorClass,
     EventHandle, EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, KernelAttributes,
-    LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, StreamHandle,
+    LaunchShape, ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, Start, StreamHandle,
 };
 
 /// A node keeps the priority of the stream that it was captured on. Without this
@@ -441,7 +441,7 @@ unsafe impl Driver for CudaDriver {
         let _current = self.context.enter()?;
         // SAFETY: by the caller.
         Ok(GraphHandle::of(unsafe {
-            launch::alone(self.library, node.raw())
+            launch::alone(self.library, node.raw(), self.context.raw())
         }?))
     }
 
@@ -578,31 +578,23 @@ unsafe impl Driver for CudaDriver {
         stream: StreamHandle,
         function: FunctionHandle,
         shape: LaunchShape,
+        start: Start,
         params: &mut [*mut c_void],
     ) -> DriverResult<()> {
         let _current = self.context.enter()?;
-        let LaunchShape {
-            grid,
-            block,
-            shared_bytes,
-        } = shape;
         // SAFETY: by the caller.
-        unsafe {
-            self.library.cuLaunchKernel(
-                function.raw(),
-                grid[0],
-                grid[1],
-                grid[2],
-                block[0],
-                block[1],
-                block[2],
+        let launched = unsafe {
+            match start {
+                Start::InOrder => launch::in_order(self.library, stream, function, shape, params),
+                Start::Early => launch::early(self.library, stream, function, shape, params),
+            }
+        };
+        launched.map_err(|error| {
+            let LaunchShape {
+                grid,
+                block,
                 shared_bytes,
-                stream.raw(),
-                params.as_mut_ptr(),
-                ptr::null_mut(),
-            )
-        }
-        .map_err(|error| {
+            } = shape;
             error.with(format!(
                 "grid {grid:?}, block {block:?}, {shared_bytes} bytes of dynamic shared memory"
             ))

@@ -256,6 +256,24 @@ fakes! {
         assert_eq!((to as usize, from as usize), (0x70, 0x30));
     }
     fn cuGraphCreate(graph: *mut CUgraph, _flags: c_uint) |_state| { graph.write(0x90 as CUgraph) }
+    fn cuGraphMemsetNodeGetParams(
+        _node: CUgraphNode,
+        params: *mut CUDA_MEMSET_NODE_PARAMS,
+    ) |_state| {
+        (*params).dst = 0x7000;
+    }
+    fn cuGraphAddMemsetNode(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        _after: *const CUgraphNode,
+        count: usize,
+        params: *const CUDA_MEMSET_NODE_PARAMS,
+        context: CUcontext,
+    ) |_state| {
+        assert_eq!((graph as usize, count, (*params).dst), (0x90, 0, 0x7000));
+        assert!(!context.is_null());
+        node.write(0x70 as CUgraphNode);
+    }
     fn cuGraphAddKernelNode_v2(
         node: *mut CUgraphNode,
         graph: CUgraph,

@@ -1,14 +1,101 @@
-//! How a kernel node is launched, and the same launch as a graph of its own.
+//! Launches, how a kernel node is launched, and the same launch as a graph of
+//! its own.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 use cudarc::driver::sys;
 
+use super::handle::Raw;
 use super::library::Library;
-use crate::driver::{DriverError, DriverResult, ErrorClass, KernelAttributes};
+use crate::driver::{
+    DriverError, DriverResult, ErrorClass, FunctionHandle, KernelAttributes, LaunchShape,
+    StreamHandle,
+};
 
 type Value = MaybeUninit<sys::CUkernelNodeAttrValue>;
+
+/// Launches a kernel that starts when what it follows has ended.
+///
+/// # Safety
+/// As for [`Driver::launch`](crate::driver::Driver::launch), in the context of
+/// both handles.
+pub(super) unsafe fn in_order(
+    library: &Library,
+    stream: StreamHandle,
+    function: FunctionHandle,
+    LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+    }: LaunchShape,
+    params: &mut [*mut c_void],
+) -> DriverResult<()> {
+    // SAFETY: by the caller.
+    unsafe {
+        library.cuLaunchKernel(
+            function.raw(),
+            grid[0],
+            grid[1],
+            grid[2],
+            block[0],
+            block[1],
+            block[2],
+            shared_bytes,
+            stream.raw(),
+            params.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    }
+}
+
+/// Launches a kernel that may start before the kernels that it follows have
+/// ended: programmatic stream serialisation.
+///
+/// # Safety
+/// As for [`in_order`]; and the kernel waits for what it follows.
+pub(super) unsafe fn early(
+    library: &Library,
+    stream: StreamHandle,
+    function: FunctionHandle,
+    LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+    }: LaunchShape,
+    params: &mut [*mut c_void],
+) -> DriverResult<()> {
+    let mut attribute = sys::CUlaunchAttribute {
+        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        pad: [0; 4],
+        value: sys::CUlaunchAttributeValue {
+            programmaticStreamSerializationAllowed: 1,
+        },
+    };
+    let config = sys::CUlaunchConfig {
+        gridDimX: grid[0],
+        gridDimY: grid[1],
+        gridDimZ: grid[2],
+        blockDimX: block[0],
+        blockDimY: block[1],
+        blockDimZ: block[2],
+        sharedMemBytes: shared_bytes,
+        hStream: stream.raw(),
+        attrs: &raw mut attribute,
+        numAttrs: 1,
+    };
+    // SAFETY: by the caller; configuration and attribute live until the call
+    // returns, and the attribute's value is the member that its id names.
+    unsafe {
+        library.cuLaunchKernelEx(
+            &raw const config,
+            function.raw(),
+            params.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    }
+}
 
 /// The attributes of a kernel node.
 ///
@@ -51,28 +138,31 @@ pub(super) unsafe fn attributes(
     })
 }
 
-/// A graph of one node with the function, shape, parameters and attributes of
-/// `node`.
+/// A graph of one node that does what `node` does: a kernel with the function,
+/// shape, parameters and attributes of that one, or a fill.
 ///
 /// # Safety
-/// As for [`attributes`].
+/// A live node, whose context is current and is `context`.
 pub(super) unsafe fn alone(
     library: &Library,
     node: sys::CUgraphNode,
+    context: sys::CUcontext,
 ) -> DriverResult<sys::CUgraph> {
-    let mut params = MaybeUninit::<sys::CUDA_KERNEL_NODE_PARAMS>::zeroed();
-    let (mut graph, mut copy) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: by the caller; the driver's copy of the arguments, which the
-    // parameters point to, lives as long as the node, and is copied again.
+    let mut kind = u32::MAX;
+    let mut graph = ptr::null_mut();
+    // SAFETY: by the caller. The type is read as a number, for a driver may know
+    // more of them.
     unsafe {
-        library.cuGraphKernelNodeGetParams(node, params.as_mut_ptr())?;
+        library.cuGraphNodeGetType(node, (&raw mut kind).cast())?;
         library.cuGraphCreate(&raw mut graph, 0)?;
     }
-    // SAFETY: a graph that nobody else has; no dependencies.
+    // SAFETY: by the caller; nobody else has the graph. What is neither is refused
+    // by the driver, as no kernel.
     let made = unsafe {
-        library
-            .cuGraphAddKernelNode(&raw mut copy, graph, ptr::null(), 0, params.as_ptr())
-            .and_then(|()| library.cuGraphKernelNodeCopyAttributes(copy, node))
+        match kind {
+            MEMSET => add_fill(library, graph, node, context),
+            _ => add_kernel(library, graph, node),
+        }
     };
     match made {
         Ok(()) => Ok(graph),
@@ -83,5 +173,54 @@ pub(super) unsafe fn alone(
                 Err(leaked) => Err(error.with(format!("and its graph is leaked, for {leaked}"))),
             }
         }
+    }
+}
+
+/// The number of a fill among the types of nodes.
+const MEMSET: u32 = sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET as u32;
+
+/// Adds a copy of a kernel node, without dependencies.
+///
+/// # Safety
+/// As for [`alone`], and a graph that nobody else uses.
+unsafe fn add_kernel(
+    library: &Library,
+    graph: sys::CUgraph,
+    node: sys::CUgraphNode,
+) -> DriverResult<()> {
+    let mut params = MaybeUninit::<sys::CUDA_KERNEL_NODE_PARAMS>::zeroed();
+    let mut copy = ptr::null_mut();
+    // SAFETY: by the caller; the driver's copy of the arguments, which the
+    // parameters point to, lives as long as the node, and is copied again.
+    unsafe {
+        library.cuGraphKernelNodeGetParams(node, params.as_mut_ptr())?;
+        library.cuGraphAddKernelNode(&raw mut copy, graph, ptr::null(), 0, params.as_ptr())?;
+        library.cuGraphKernelNodeCopyAttributes(copy, node)
+    }
+}
+
+/// Adds a copy of a fill node, without dependencies.
+///
+/// # Safety
+/// As for [`add_kernel`], and the node is a fill.
+unsafe fn add_fill(
+    library: &Library,
+    graph: sys::CUgraph,
+    node: sys::CUgraphNode,
+    context: sys::CUcontext,
+) -> DriverResult<()> {
+    let mut params = MaybeUninit::<sys::CUDA_MEMSET_NODE_PARAMS>::zeroed();
+    let mut copy = ptr::null_mut();
+    // SAFETY: by the caller.
+    unsafe {
+        library.cuGraphMemsetNodeGetParams(node, params.as_mut_ptr())?;
+        library.cuGraphAddMemsetNode(
+            &raw mut copy,
+            graph,
+            ptr::null(),
+            0,
+            params.as_ptr(),
+            context,
+        )
     }
 }

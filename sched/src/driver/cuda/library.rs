@@ -217,6 +217,14 @@ symbols! {
         cuGraphMemcpyNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEMCPY3D);
     cuGraphMemsetNodeGetParams =
         cuGraphMemsetNodeGetParams(node: CUgraphNode, params: *mut CUDA_MEMSET_NODE_PARAMS);
+    cuGraphAddMemsetNode = cuGraphAddMemsetNode(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        after: *const CUgraphNode,
+        count: usize,
+        params: *const CUDA_MEMSET_NODE_PARAMS,
+        context: CUcontext,
+    );
     cuGraphKernelNodeGetAttribute = cuGraphKernelNodeGetAttribute(
         node: CUgraphNode,
         attribute: CUkernelNodeAttrID,
@@ -293,6 +301,12 @@ symbols! {
     );
     cuFuncSetAttribute =
         cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+    cuLaunchKernelEx = cuLaunchKernelEx(
+        config: *const CUlaunchConfig,
+        function: CUfunction,
+        params: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
     cuLaunchKernel = cuLaunchKernel(
         function: CUfunction,
         grid_x: c_uint,

@@ -432,3 +432,19 @@ fn a_node_alone_has_its_attributes_and_leaves_no_graph_when_that_fails() {
     assert!(alone().is_err());
     assert_eq!(fake::calls("cuGraphDestroy"), 1);
 }
+
+#[test]
+fn a_fill_alone_is_a_fill_and_leaves_no_graph_when_that_fails() {
+    let device = fake::device();
+    // SAFETY: the fake driver looks at no node; to it, node 2 is a fill.
+    let alone = || unsafe { device.graph_alone(NodeHandle(2)) };
+    assert_eq!(alone(), Ok(GraphHandle(0x90)));
+    assert_eq!(fake::calls("cuGraphAddMemsetNode"), 1);
+    assert_eq!(fake::calls("cuGraphAddKernelNode"), 0);
+    for call in ["cuGraphMemsetNodeGetParams", "cuGraphAddMemsetNode"] {
+        let before = fake::calls("cuGraphDestroy");
+        fake::with(|state| state.failures = vec![(call, 1)]);
+        assert!(alone().is_err(), "{call}");
+        assert_eq!(fake::calls("cuGraphDestroy"), before + 1, "{call}");
+    }
+}

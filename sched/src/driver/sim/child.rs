@@ -34,7 +34,10 @@ impl Device {
     }
 
     pub(super) fn graph_alone(&mut self, node: NodeHandle) -> DriverResult<GraphHandle> {
-        let work = self.kernel_node(node)?.work().clone();
+        let work = match self.node(node)?.work() {
+            Work::Fill(fill) => Work::Fill(*fill),
+            _ => self.kernel_node(node)?.work().clone(),
+        };
         let graph = GraphHandle(self.handle());
         self.graphs.insert(graph, Graph::default());
         self.add_node(graph, work, Vec::new());

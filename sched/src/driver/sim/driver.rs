@@ -13,7 +13,7 @@ use super::work::Work;
 use crate::driver::{
     CaptureInfo, CaptureMode, DeviceInfo, Driver, DriverResult, ErrorClass, EventHandle,
     EventScope, ExecHandle, FunctionHandle, GraphEdge, GraphHandle, KernelAttributes, LaunchShape,
-    ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, StreamHandle,
+    ModuleHandle, ModuleImage, NodeHandle, ParamSlot, Pointed, Start, StreamHandle,
 };
 
 // SAFETY: addresses are never given out twice, streams and waits become
@@ -476,11 +476,16 @@ unsafe impl Driver for SimDriver {
         stream: StreamHandle,
         function: FunctionHandle,
         shape: LaunchShape,
+        start: Start,
         params: &mut [*mut c_void],
     ) -> DriverResult<()> {
-        self.call("cuLaunchKernel", |device| {
+        let call = match start {
+            Start::InOrder => "cuLaunchKernel",
+            Start::Early => "cuLaunchKernelEx",
+        };
+        self.call(call, |device| {
             // SAFETY: the caller promises this very thing.
-            unsafe { device.launch(stream, function, shape, params) }
+            unsafe { device.launch(stream, function, shape, start, params) }
         })
     }
 }

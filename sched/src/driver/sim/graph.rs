@@ -15,7 +15,7 @@ use super::explore::Task;
 use super::schedule::TaskId;
 use super::work::Work;
 use crate::driver::{
-    DriverResult, ErrorClass, ExecHandle, GraphEdge, GraphHandle, NodeHandle, StreamHandle,
+    DriverResult, ErrorClass, ExecHandle, GraphEdge, GraphHandle, NodeHandle, Start, StreamHandle,
 };
 
 type Keep = Arc<dyn Any + Send + Sync>;
@@ -149,11 +149,15 @@ impl Device {
     pub(super) fn graph_edges(&self, graph: GraphHandle) -> DriverResult<Vec<GraphEdge>> {
         let mut edges = Vec::new();
         for &to in &self.graph(graph)?.nodes {
-            edges.extend(self.node(to)?.after.iter().map(|&from| GraphEdge {
-                from,
-                to,
-                kind: EdgeKind::Full,
-            }));
+            let node = self.node(to)?;
+            let early = node.work.start() == Start::Early;
+            for &from in &node.after {
+                let kind = match self.node(from)?.work {
+                    Work::Kernel { .. } if early => EdgeKind::Programmatic,
+                    _ => EdgeKind::Full,
+                };
+                edges.push(GraphEdge { from, to, kind });
+            }
         }
         Ok(edges)
     }

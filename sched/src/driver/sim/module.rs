@@ -8,7 +8,8 @@ use super::device::Device;
 use super::kernel::SimKernel;
 use super::work::{Function, Work};
 use crate::driver::{
-    DriverResult, ErrorClass, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, StreamHandle,
+    DriverResult, ErrorClass, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start,
+    StreamHandle,
 };
 
 /// What CUDA gives a block unasked.
@@ -118,6 +119,7 @@ impl Device {
         stream: StreamHandle,
         handle: FunctionHandle,
         shape: LaunchShape,
+        start: Start,
         params: &[*mut c_void],
     ) -> DriverResult<()> {
         let function = Arc::clone(self.function(handle)?);
@@ -157,6 +159,7 @@ impl Device {
             Work::Kernel {
                 function,
                 shape,
+                start,
                 params: bytes.into(),
             },
         )

@@ -6,7 +6,7 @@ use streamweir_trace::{CopyNode, FillNode, KernelNode, NodeKind, Param};
 
 use super::kernel::{SimBlock, SimFault, SimKernel};
 use super::memory::Memory;
-use crate::driver::{EventHandle, FunctionHandle, GraphHandle, LaunchShape};
+use crate::driver::{EventHandle, FunctionHandle, GraphHandle, LaunchShape, Start};
 
 /// Copies and fills run in at most so many slices.
 const CHUNKS: u64 = 4;
@@ -24,6 +24,9 @@ pub(super) enum Work {
     Kernel {
         function: Arc<Function>,
         shape: LaunchShape,
+        /// It touches nothing before what it follows has ended, however early it
+        /// starts; so this decides what a graph says of its edges, and no more.
+        start: Start,
         params: Arc<[u8]>,
     },
     Copy(CopyNode),
@@ -54,6 +57,7 @@ impl Work {
                 function,
                 shape,
                 params,
+                ..
             } => {
                 let [x, y, _] = shape.grid.map(u64::from);
                 // Each is below its bound in the grid, which has 32 bits.
@@ -78,6 +82,14 @@ impl Work {
         }
     }
 
+    /// When it may start.
+    pub(super) fn start(&self) -> Start {
+        match self {
+            Self::Kernel { start, .. } => *start,
+            _ => Start::InOrder,
+        }
+    }
+
     /// The name that a fault's message prints.
     pub(super) fn name(&self) -> &str {
         match self {
@@ -98,6 +110,7 @@ impl Work {
                 function,
                 shape,
                 params,
+                ..
             } => NodeKind::Kernel(KernelNode {
                 function: function.kernel.symbol.to_owned(),
                 grid: shape.grid,
