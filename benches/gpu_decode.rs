@@ -50,6 +50,7 @@ fn setup() -> Setup {
             rows,
         },
         packing: Packing::Planned,
+        programmatic: true,
         seed: 1,
     }
 }

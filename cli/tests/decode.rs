@@ -102,8 +102,19 @@ fn one_arm_of_choice() {
         (&arm["overlap"], &arm["exec"]),
         (&"full".into(), &"eager".into())
     );
-    // There is no graph that could reserve anything.
-    assert_eq!(arm["reserved"], 0);
+    let [reserved, floor] = ["reserved", "floor"].map(|of| arm[of].as_u64().unwrap());
+    assert!(reserved >= floor && floor > 0, "{arm}");
+}
+
+/// There is no graph, and still it is said what the shared pool risks.
+#[test]
+fn eager_steps_are_judged() {
+    let (code, matrix) = arms(&["--overlap", "full", "--pools", "shared", "--exec", "eager"]);
+    assert_eq!(code, 0, "only tagged arms decide");
+    assert!(
+        matrix["arms"][0]["hazards"].as_u64().unwrap() > 0,
+        "{matrix}"
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use streamweir_integration::dsv4::{
     PageError, Pools, Row, Setup, Tally,
 };
 use streamweir_sched::Device;
+use streamweir_trace::{EdgeKind, NodeId, NodeKind};
 use streamweir_verify::Rule;
 
 const LOAD: Load = Load {
@@ -28,6 +29,7 @@ fn setup(index_keys: IndexKeys) -> Setup {
             rows: 3,
         },
         packing: Packing::Ordered,
+        programmatic: true,
         seed: 11,
     }
 }
@@ -230,6 +232,38 @@ fn the_indexer_is_on_the_streams_that_the_overlap_says() {
         assert_eq!(of("head weights"), side("idx_weights"), "{overlap}");
         assert_eq!(of("index queries"), side("idx_q"), "{overlap}");
         assert_eq!(of("logits"), side("indexer"), "{overlap}");
+    }
+}
+
+/// Every kernel of ours that follows a kernel starts early, unless the setup says
+/// otherwise; products of a library never do.
+#[test]
+fn kernels_start_early_where_the_setup_says_so() {
+    for programmatic in [true, false] {
+        let device = Device::sim(1);
+        let setup = Setup {
+            programmatic,
+            ..setup(IndexKeys::Bf16)
+        };
+        let mut engine = Engine::new(&device, setup).unwrap();
+        let decoder = engine
+            .prepare(arm(Overlap::Full, Pools::Tagged, Exec::Graph))
+            .unwrap();
+        let trace = decoder.graphs()[&3].trace();
+        let name = |node: NodeId| trace.node(node).name.as_str();
+        for edge in &trace.edges {
+            let kernels = [edge.from, edge.to]
+                .into_iter()
+                .all(|node| matches!(trace.node(node).kind, NodeKind::Kernel(_)));
+            let early = programmatic && kernels && !name(edge.to).starts_with("gemm");
+            let kind = match early {
+                true => EdgeKind::Programmatic,
+                false => EdgeKind::Full,
+            };
+            let (from, to) = (name(edge.from), name(edge.to));
+            assert_eq!(edge.kind, kind, "{from} to {to}");
+        }
+        assert!(!trace.edges.is_empty());
     }
 }
 

@@ -46,6 +46,7 @@ fn setup() -> Setup {
             rows: 3,
         },
         packing: Packing::default(),
+        programmatic: true,
         seed: 11,
     }
 }

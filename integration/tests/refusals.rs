@@ -25,6 +25,7 @@ fn setup() -> Setup {
             rows: 4,
         },
         packing: Packing::default(),
+        programmatic: true,
         seed: 5,
     }
 }

@@ -70,6 +70,11 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = PackingChoice::Planned)]
     packing: PackingChoice,
 
+    /// Programmatic dependent launch: whether kernels start early and wait
+    /// themselves for what they follow
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pdl: Switch,
+
     /// How index keys are stored
     #[arg(long, value_enum, default_value_t = Keys::Bf16)]
     index_k: Keys,
@@ -157,6 +162,12 @@ enum PackingChoice {
     Ordered,
     /// Likewise, placed when the recording is complete
     Planned,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -279,6 +290,7 @@ impl Options {
                 PackingChoice::Ordered => Packing::Ordered,
                 PackingChoice::Planned => Packing::Planned,
             },
+            programmatic: self.pdl == Switch::On,
             seed: self.seed,
         };
         (setup, load)

@@ -124,6 +124,7 @@ mod tests {
                     rows: 32,
                 },
                 packing: Packing::Planned,
+                programmatic: true,
                 seed: 1,
             },
             bandwidth: 3e12,

@@ -23,6 +23,9 @@ struct State {
     context: u32,
     index_k: String,
     packing: String,
+    /// States from before kernels could start early have none.
+    #[serde(default)]
+    pdl: bool,
     seed: u64,
     batches: u64,
     faults: u64,
@@ -107,6 +110,7 @@ impl State {
             context: setup.config.max_context,
             index_k: setup.index_keys.word().to_owned(),
             packing: setup.packing.word().to_owned(),
+            pdl: setup.programmatic,
             seed: setup.seed,
             batches: 0,
             faults: 0,
@@ -138,6 +142,7 @@ impl State {
                 ("context", state.context.to_string()),
                 ("index_k", state.index_k.clone()),
                 ("packing", state.packing.clone()),
+                ("pdl", state.pdl.to_string()),
                 ("seed", state.seed.to_string()),
             ]
         };

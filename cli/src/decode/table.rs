@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use streamweir_integration::dsv4::{ArmReport, Matrix};
+use streamweir_integration::dsv4::{ArmReport, Exec, Matrix};
 
 use crate::paint::Paint;
 
@@ -60,9 +60,13 @@ impl fmt::Display for Table<'_> {
         if let Some(report) = found
             && let Some(hazard) = report.hazards.first()
         {
+            let when = match matrix.arms.iter().any(|arm| arm.arm.exec == Exec::Graph) {
+                true => "Before any replay",
+                false => "After the runs",
+            };
             writeln!(
                 f,
-                "\nBefore any replay the verifier said of the shared pool, among {} others:\n\n{hazard}",
+                "\n{when} the verifier said of the shared pool, among {} others:\n\n{hazard}",
                 report.hazards_total - 1
             )?;
         }

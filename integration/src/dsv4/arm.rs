@@ -105,6 +105,9 @@ pub struct Setup {
     pub capacity: Capacity,
     /// How the scratch of tagged pools is packed.
     pub packing: Packing,
+    /// Whether kernels start early, before what they follow has ended, and wait for
+    /// it themselves (programmatic dependent launch). The reference never does.
+    pub programmatic: bool,
     /// Decides weights and prompts.
     pub seed: u64,
 }

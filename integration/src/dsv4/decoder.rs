@@ -22,11 +22,19 @@ pub struct Chosen {
     pub hidden: Vec<Vec<u16>>,
 }
 
+/// What is kept of an eager run.
+pub(super) struct Judged {
+    report: Report,
+    reserved: u64,
+}
+
 /// An engine that is ready to run the steps of one arm.
 pub struct Decoder<'a> {
     pub(super) arm: Arm,
     pub(super) stream: DeviceStream,
     pub(super) graphs: BTreeMap<u32, Graph>,
+    /// Of the rows that ran launch by launch, the run with the most hazards.
+    pub(super) eager: BTreeMap<u32, Judged>,
     pub(super) watch: Option<Watch>,
     pub(super) engine: &'a mut Engine,
 }
@@ -42,24 +50,25 @@ impl Decoder<'_> {
         &self.graphs
     }
 
-    /// What the verifier says of each graph.
+    /// What the verifier says of each graph, and of the steps so far that ran
+    /// launch by launch, the one with the most hazards of each number of rows.
     pub fn reports(&self) -> impl Iterator<Item = (u32, &Report)> {
-        self.graphs
-            .iter()
+        let graphs = self.graphs.iter();
+        let eager = self.eager.iter();
+        graphs
             .map(|(&bucket, graph)| (bucket, graph.report()))
+            .chain(eager.map(|(&rows, judged)| (rows, &judged.report)))
     }
 
     /// Bytes that the pools take of the arena that all graphs share: what the
-    /// largest of them takes.
+    /// largest of them takes, or of an eager step.
     pub fn reserved(&self) -> u64 {
-        self.graphs
-            .values()
-            .map(|graph| graph.pools().reserved)
-            .max()
-            .unwrap_or(0)
+        let graphs = self.graphs.values().map(|graph| graph.pools().reserved);
+        let eager = self.eager.values().map(|judged| judged.reserved);
+        graphs.chain(eager).max().unwrap_or(0)
     }
 
-    /// The least bytes that the scratch of the largest graph can do with, as the
+    /// The least bytes that the scratch of the largest step can do with, as the
     /// verifier counts it (R9).
     pub fn floor(&self) -> u64 {
         self.reports()
@@ -105,7 +114,19 @@ impl Decoder<'_> {
             return Ok(None);
         }
         let taps = self.watch.as_mut().map(|watch| watch.taps(rows));
-        self.engine.run_eager(self.arm, rows, taps).map(Some)
+        let run = self.engine.run_eager(self.arm, rows, taps)?;
+        let worst = self
+            .eager
+            .get(&rows)
+            .map(|judged| judged.report.hazards_total);
+        if worst.is_none_or(|worst| worst < run.report().hazards_total) {
+            let judged = Judged {
+                report: run.report().clone(),
+                reserved: run.pools().reserved,
+            };
+            self.eager.insert(rows, judged);
+        }
+        Ok(Some(run))
     }
 
     /// What the instruments have found.

@@ -177,6 +177,7 @@ impl Engine {
             arm,
             stream: self.device.stream("decode")?,
             graphs,
+            eager: BTreeMap::new(),
             watch,
             engine: self,
         })
@@ -285,6 +286,8 @@ impl Engine {
         for tag in URGENT {
             options = options.stream_priority(tag, -1);
         }
+        // What others are compared with starts nothing early.
+        options = options.programmatic(self.setup.programmatic && arm != Arm::REFERENCE);
         match arm.pools {
             Pools::Tagged => {
                 let options = match self.setup.packing {
@@ -326,6 +329,7 @@ mod tests {
                 rows: 2,
             },
             packing: Packing::Planned,
+            programmatic: true,
             seed: 2,
         };
         let device = Device::sim(1);

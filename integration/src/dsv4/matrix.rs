@@ -58,13 +58,15 @@ pub struct ArmReport {
     /// Sessions whose tokens or hidden states differ from the reference in any
     /// bit.
     pub wrong_sessions: usize,
-    /// Hazards in the graphs of all buckets.
+    /// Hazards in the graphs of all buckets; in an eager arm, those of the worst
+    /// step of each bucket.
     pub hazards: u64,
     /// The report of the largest bucket with hazards, if there is one.
     pub report: Option<Report>,
-    /// Bytes that the pools take of the arena that all buckets share.
+    /// Bytes that the pools take of the arena that all buckets share, or in the
+    /// largest step of an eager arm.
     pub reserved: u64,
-    /// The least bytes that the scratch of the largest graph can do with.
+    /// The least bytes that the scratch of the largest graph, or step, can do with.
     pub floor: u64,
     /// Ids and positions outside pools and tables that kernels met.
     pub faults: u32,

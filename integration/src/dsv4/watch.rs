@@ -129,6 +129,7 @@ mod tests {
                 rows: 2,
             },
             packing: Packing::Ordered,
+            programmatic: true,
             seed: 7,
         };
         let instruments = Instruments {

@@ -2,12 +2,14 @@
 //!
 //! The same place in layers of one kind is a role. Its nodes are timed in one
 //! chain, each over the weights and caches of its own layer: one of them alone
-//! would find its weights in the cache.
+//! would find its weights in the cache. What a library enqueues in one call stays
+//! together, for its parts rely on each other: cuBLASLt has kernels that never end
+//! when the counter which a fill before them clears is not clear.
 
 use std::collections::BTreeMap;
 
 use streamweir_sched::Graph;
-use streamweir_trace::{NodeId, NodeKind, Trace};
+use streamweir_trace::{Node, NodeId, NodeKind, Trace};
 
 use super::timer::Timer;
 use crate::dsv4::config::Config;
@@ -25,7 +27,8 @@ pub struct Role {
     pub kernel: String,
     /// Nodes of the step in this role.
     pub nodes: usize,
-    /// Microseconds of one by itself, the step to the next node included.
+    /// Microseconds of one by itself, the step to the next node included; where a
+    /// call of a library has several, the mean of these.
     pub us: f64,
 }
 
@@ -103,24 +106,39 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
     })
 }
 
-/// Place, kernel, and the how-manieth of them in its layer.
+/// Place, kernel, and the how-manieth call of it in its layer.
 type Key = (String, String, usize);
 
 fn group(trace: &Trace, config: &Config) -> BTreeMap<Key, Vec<NodeId>> {
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut groups: BTreeMap<Key, Vec<NodeId>> = BTreeMap::new();
-    for (at, node) in trace.nodes.iter().enumerate() {
-        if !matches!(node.kind, NodeKind::Kernel(_)) {
+    let calls = trace.nodes.chunk_by(same_call);
+    let mut first = 0;
+    for call in calls {
+        let ids = (first..first + call.len()).map(NodeId::at);
+        first += call.len();
+        let kernel = |node: &Node| matches!(node.kind, NodeKind::Kernel(_));
+        // Copies and fills of our own are no kernels' part.
+        if !call.iter().any(kernel) {
             continue;
         }
-        let id = NodeId::at(at);
+        let Some(id) = ids.clone().next() else {
+            continue;
+        };
+        let name = &call[0].name;
         let scope = trace.scope_of(id).unwrap_or_default().to_owned();
-        let nth = seen.entry((scope.clone(), node.name.clone())).or_default();
-        let key = (place(&scope, config), node.name.clone(), *nth);
+        let nth = seen.entry((scope.clone(), name.clone())).or_default();
+        let key = (place(&scope, config), name.clone(), *nth);
         *nth += 1;
-        groups.entry(key).or_default().push(id);
+        groups.entry(key).or_default().extend(ids);
     }
     groups
+}
+
+/// Whether two nodes that are next to each other in the recording come from one
+/// call: no line of a layer launches twice in a row.
+fn same_call(one: &Node, other: &Node) -> bool {
+    one.name == other.name && one.scope == other.scope && one.launch == other.launch
 }
 
 /// `layer 3/layer 3/kv` is a place of all layers of the kind of layer 3.
@@ -139,7 +157,47 @@ fn place(scope: &str, config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
+    use streamweir_trace::{FillNode, SourceLine};
+
     use super::*;
+
+    /// What a library enqueues in one call is timed as one, with the fill that its
+    /// kernels rely on; the next call is another, and a fill of ours is none.
+    #[test]
+    fn a_call_stays_together() {
+        let mut trace = Trace::new("test");
+        let scope = trace.add_scope("layer 2");
+        let mut add = |kind: NodeKind, name: &str, line| {
+            trace.add_node(Node {
+                scope: Some(scope),
+                launch: Some(SourceLine {
+                    file: "layer.rs".to_owned(),
+                    line,
+                }),
+                ..Node::new(kind, name)
+            })
+        };
+        let fill = || NodeKind::Memset(FillNode::linear(0x100, 4, 0));
+        for (kind, name, line) in [
+            (fill(), "gemm", 1),
+            (NodeKind::kernel(), "gemm", 1),
+            (NodeKind::kernel(), "gemm", 1),
+            (NodeKind::kernel(), "gemm", 2),
+            (fill(), "fill", 3),
+            (NodeKind::kernel(), "mix", 4),
+        ] {
+            add(kind, name, line);
+        }
+        let groups = group(&trace, &Config::FLASH);
+        let ids = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
+        let key = |name: &str, nth| ("c4".to_owned(), name.to_owned(), nth);
+        let expected = [
+            (key("gemm", 0), ids(&[0, 1, 2])),
+            (key("gemm", 1), ids(&[3])),
+            (key("mix", 0), ids(&[5])),
+        ];
+        assert_eq!(groups.into_iter().collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn a_place_is_the_same_in_all_layers_of_a_kind() {
