@@ -175,19 +175,26 @@ fn an_eager_run_starts_early_too() {
     assert_eq!(rig.x.download().unwrap(), [4; LEN]);
 }
 
-/// It would take the room of what it waits for.
+/// Nobody is beside it, neither what it follows nor what follows it.
 #[test]
-fn a_kernel_whose_blocks_spin_starts_in_order() {
+fn a_kernel_whose_blocks_spin_has_nobody_beside_it() {
     let rig = Rig::new();
     let spinning = rig.load::<spinning::bump>();
+    let waiting = rig.load::<waiting::bump>();
     let (graph, ()) = (rig.device)
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             main.launch(&rig.kernels.bump, GRID, (&rig.x, N))?;
-            main.launch(&spinning, GRID, (&rig.x, N))
+            main.launch(&spinning, GRID, (&rig.x, N))?;
+            let side = cap.fork(&main, "side")?;
+            side.launch(&waiting, GRID, (&rig.y, N))?;
+            main.launch(&waiting, GRID, (&rig.x, N))?;
+            cap.join(&main, side).map(drop)
         })
         .unwrap();
-    assert_eq!(edges(graph.trace()), [(0, 1, EdgeKind::Full)]);
+    let full = [(0, 1), (1, 2), (1, 3)].map(|(from, to)| (from, to, EdgeKind::Full));
+    assert_eq!(edges(graph.trace()), full);
+    assert_eq!(graph.report().verdict, Verdict::Safe, "{}", graph.report());
 }
 
 /// In an engine's capture it follows the engine's own kernel, of which only the

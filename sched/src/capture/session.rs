@@ -20,7 +20,7 @@ use super::instruments::{Dropped, Instruments, Poison};
 use super::lane::{Dyn, Lane};
 use super::options::{CaptureOptions, Priorities, Verify};
 use super::planned::{Ground, paper};
-use super::record::Recording;
+use super::record::{Recording, What};
 use super::strand::Strand;
 use crate::device::DeviceInner;
 use crate::driver::{CaptureStatus, DriverResult, EventScope, NodeHandle, Start};
@@ -138,16 +138,23 @@ pub(super) struct State {
 }
 
 impl Core {
-    /// When a launch may start: early, where the kernel declares to wait for what
-    /// it follows and the device has programmatic launch. A kernel whose blocks
-    /// spin does not, for it would take the room of what it waits for.
-    pub(super) fn start_of(&self, kernel: &Signature) -> Start {
+    /// When the next launch on a stream may start: early, where the kernel declares
+    /// to wait for what it follows and the device has programmatic launch. A kernel
+    /// whose blocks spin has nobody beside it, neither before nor after (R14).
+    pub(super) fn start_of(&self, state: &State, stream: StreamId, kernel: &Signature) -> Start {
         let info = self.device.reclaim.driver().info();
         let supported = info.backend == "sim" || info.capability >= PROGRAMMATIC_LAUNCH;
-        let waits = kernel.pdl == PdlWait::OnAllPaths && kernel.sync == BlockSync::Independent;
-        match self.programmatic && waits && supported {
-            true => Start::Early,
-            false => Start::InOrder,
+        if !self.programmatic || !supported || kernel.pdl == PdlWait::None {
+            return Start::InOrder;
+        }
+        let spins = |kernel: &Signature| kernel.sync != BlockSync::Independent;
+        let mut follows = (state.strands[stream.index()].frontier.iter())
+            .map(|&command| &state.recording.commands[command as usize].what);
+        let spin =
+            |what: &What| matches!(what, What::Kernel { info, .. } if spins(&info.signature));
+        match spins(kernel) || follows.any(spin) {
+            true => Start::InOrder,
+            false => Start::Early,
         }
     }
 

@@ -71,7 +71,7 @@ impl<L: Lane> Stream<L> {
         let what = What::Kernel {
             info: info.clone(),
             shape,
-            start: self.core.start_of(&info.signature),
+            start: self.core.start_of(state, self.id, &info.signature),
             params: state.recording.params_since(mark),
             pointers: state.recording.pointers_since(mark),
         };
