@@ -19,6 +19,7 @@
 mod args;
 mod attach;
 mod eager;
+mod early;
 mod finish;
 mod inside;
 mod instruments;

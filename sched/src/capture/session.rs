@@ -13,24 +13,20 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use streamweir_alloc::{AllocError, Block, BlockId, Policy, Pools};
-use streamweir_trace::{BlockSync, ByteRange, PdlWait, StreamId};
+use streamweir_trace::{ByteRange, StreamId};
 
 use super::inside::Inside;
 use super::instruments::{Dropped, Instruments, Poison};
 use super::lane::{Dyn, Lane};
 use super::options::{CaptureOptions, Priorities, Verify};
 use super::planned::{Ground, paper};
-use super::record::{Recording, What};
+use super::record::Recording;
 use super::strand::Strand;
 use crate::device::DeviceInner;
-use crate::driver::{CaptureStatus, DriverResult, EventScope, NodeHandle, Start};
+use crate::driver::{CaptureStatus, DriverResult, EventScope, NodeHandle};
 use crate::error::{During, Error, Name, Result};
 use crate::graph::{GroupInner, Keep};
-use crate::kernel::Signature;
 use crate::owned::{OwnedEvent, OwnedStream};
-
-/// The compute capability from which on there is programmatic dependent launch.
-const PROGRAMMATIC_LAUNCH: (u32, u32) = (9, 0);
 
 /// What scratch buffers share with their capture, and may outlive it with.
 pub(crate) struct Session {
@@ -110,7 +106,8 @@ pub(crate) struct Core {
     pub(super) mode: Mode,
     pub(super) verify: Verify,
     priorities: Priorities,
-    programmatic: bool,
+    /// Whether kernels may start early.
+    pub(super) programmatic: bool,
     pub(super) state: RefCell<State>,
 }
 
@@ -138,26 +135,6 @@ pub(super) struct State {
 }
 
 impl Core {
-    /// When the next launch on a stream may start: early, where the kernel declares
-    /// to wait for what it follows and the device has programmatic launch. A kernel
-    /// whose blocks spin has nobody beside it, neither before nor after (R14).
-    pub(super) fn start_of(&self, state: &State, stream: StreamId, kernel: &Signature) -> Start {
-        let info = self.device.reclaim.driver().info();
-        let supported = info.backend == "sim" || info.capability >= PROGRAMMATIC_LAUNCH;
-        if !self.programmatic || !supported || kernel.pdl == PdlWait::None {
-            return Start::InOrder;
-        }
-        let spins = |kernel: &Signature| kernel.sync != BlockSync::Independent;
-        let mut follows = (state.strands[stream.index()].frontier.iter())
-            .map(|&command| &state.recording.commands[command as usize].what);
-        let spin =
-            |what: &What| matches!(what, What::Kernel { info, .. } if spins(&info.signature));
-        match spins(kernel) || follows.any(spin) {
-            true => Start::InOrder,
-            false => Start::Early,
-        }
-    }
-
     /// Sets a capture up, up to the point where the driver's capture begins.
     pub(super) fn new(
         device: &Arc<DeviceInner>,

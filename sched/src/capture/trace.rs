@@ -9,6 +9,7 @@ use streamweir_trace::{
     StreamEnd, Trace,
 };
 
+use super::early;
 use super::record::{BufferKey, Command, Recording, What};
 use super::strand::Strand;
 use crate::driver::{GraphEdge, NodeHandle, Start};
@@ -263,7 +264,7 @@ impl<'a> Builder<'a> {
         self.add_edges(&mut trace);
         self.add_buffers(&mut trace, blocks);
         trace.assumptions.extend(self.doubts());
-        trace.assumptions.extend(self.waiting());
+        trace.assumptions.extend(early::assumption(self.recording));
         for access in &self.recording.accesses {
             let buffer = self.buffer_id(access.buffer);
             for node in self.nodes_of(access.command as usize) {
@@ -400,7 +401,7 @@ impl<'a> Builder<'a> {
             for to in self.nodes_of(index) {
                 for &before in &self.recording.waits[usize_range(&command.after)] {
                     for from in self.exits(before) {
-                        let kind = edge_kind(trace.node(from), trace.node(to));
+                        let kind = early::edge_kind(trace.node(from), trace.node(to));
                         trace.add_edge(Edge { from, to, kind });
                     }
                 }
@@ -430,25 +431,6 @@ impl<'a> Builder<'a> {
             _ => None,
         });
         doubts.flatten().cloned().collect()
-    }
-
-    /// That the kernels which start early wait is their declaration's word.
-    fn waiting(&self) -> Option<String> {
-        let kernels = self.recording.commands.iter();
-        let early = kernels.filter_map(|command| match &command.what {
-            What::Kernel { info, start, .. } if *start == Start::Early => {
-                Some(info.signature.symbol)
-            }
-            _ => None,
-        });
-        let names: BTreeSet<_> = early.map(|symbol| format!("`{symbol}`")).collect();
-        (!names.is_empty()).then(|| {
-            format!(
-                "these kernels, which start before what they follow has ended, wait for it on all \
-                 paths before they touch memory, as they declare: {}",
-                Vec::from_iter(names).join(", ")
-            )
-        })
     }
 
     fn add_buffers(&self, trace: &mut Trace, blocks: &[BlockRecord]) {
@@ -509,15 +491,6 @@ impl<'a> Builder<'a> {
                 .collect();
         }
         self.nodes_of(index).collect()
-    }
-}
-
-/// What orders two of our nodes: only between kernels is an early start made of an
-/// edge, and an edge from anything else stays what it is.
-fn edge_kind(from: &Node, to: &Node) -> EdgeKind {
-    match (&from.kind, &to.kind, to.pdl) {
-        (NodeKind::Kernel(_), NodeKind::Kernel(_), PdlWait::OnAllPaths) => EdgeKind::Programmatic,
-        _ => EdgeKind::Full,
     }
 }
 
