@@ -48,6 +48,7 @@ impl Capture {
         let parts = Parts {
             exec,
             graph,
+            nodes: traces.handles(&read),
             keep,
             home: core.home.clone(),
         };

@@ -32,6 +32,22 @@ pub(super) struct Traces {
 }
 
 impl Traces {
+    /// The driver's node of each node of the trace that a graph carries, which is
+    /// in the order of the recording: a planned capture is emitted in another. Nodes
+    /// that only the driver has stand at the end.
+    pub(super) fn handles(&self, graph: &ReadBack) -> Vec<Option<NodeHandle>> {
+        let mut handles = vec![None; self.declared.nodes.len()];
+        for (&handle, matched) in graph.nodes.iter().zip(&self.matching) {
+            match matched {
+                Some(node) => {
+                    handles[node.index()].get_or_insert(handle);
+                }
+                None => handles.push(Some(handle)),
+            }
+        }
+        handles
+    }
+
     /// Says where the engine's stream stands, which the engine may have moved on
     /// since our last node: after these nodes of the driver's.
     pub(super) fn end_origin_at(&mut self, graph: &ReadBack, frontier: &[NodeHandle]) {

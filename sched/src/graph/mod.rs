@@ -27,7 +27,7 @@ pub(crate) use lanes::replay_lanes;
 pub(crate) use launch::Launch;
 
 use crate::device::{DeviceInner, DeviceStream};
-use crate::driver::DriverResult;
+use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Name, Result};
 use crate::owned::{Garbage, OwnedExec, OwnedGraph};
 
@@ -56,6 +56,8 @@ pub struct Graph {
 pub(crate) struct Parts {
     pub(crate) exec: OwnedExec,
     pub(crate) graph: OwnedGraph,
+    /// The node of `graph` that each node of the trace is.
+    pub(crate) nodes: Vec<Option<NodeHandle>>,
     pub(crate) keep: Keep,
     pub(crate) home: Arc<GroupInner>,
 }

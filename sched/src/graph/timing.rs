@@ -7,7 +7,7 @@
 //! a submission falls away, and the step from one node to the next stays in. It
 //! is what the node adds to a path on which it lies.
 
-use streamweir_trace::{Node, NodeId, NodeKind};
+use streamweir_trace::{NodeId, NodeKind};
 
 use super::Graph;
 use crate::device::DeviceStream;
@@ -72,22 +72,18 @@ impl Graph {
         if nodes.is_empty() {
             return Err(refused("no node".to_owned(), "there is nothing to time"));
         }
-        let handles = (self.parts().graph.view().nodes())
-            .during(|| format!("reading graph \"{}\"", self.name))?;
-        nodes
-            .iter()
-            .map(|&id| match self.trace.nodes.get(id.index()) {
-                Some(Node {
-                    kind: NodeKind::Kernel(_) | NodeKind::Memset(_),
-                    ..
-                }) => Ok(handles[id.index()]),
-                Some(node) => Err(refused(
-                    format!("{id} `{}`", node.name),
-                    "only kernels and fills are timed",
-                )),
-                None => Err(refused(id.to_string(), "the graph has no such node")),
-            })
-            .collect()
+        let handle = |id: NodeId| {
+            let Some(node) = self.trace.nodes.get(id.index()) else {
+                return Err(refused(id.to_string(), "the graph has no such node"));
+            };
+            let named = || format!("{id} `{}`", node.name);
+            if !matches!(node.kind, NodeKind::Kernel(_) | NodeKind::Memset(_)) {
+                return Err(refused(named(), "only kernels and fills are timed"));
+            }
+            let found = self.parts().nodes.get(id.index()).copied().flatten();
+            found.ok_or_else(|| refused(named(), "the driver's graph has no such node"))
+        };
+        nodes.iter().map(|&id| handle(id)).collect()
     }
 
     /// A graph in which the nodes run one after another, so many times.
@@ -138,5 +134,47 @@ impl Graph {
             times.sort_by(f64::total_cmp);
             times[times.len() / 2]
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capture::CaptureOptions;
+    use crate::device::Device;
+
+    /// A planned capture is emitted in another order than it was recorded in, and the
+    /// trace is in the order of the recording.
+    #[test]
+    fn a_node_of_the_trace_is_found_in_the_drivers_graph() {
+        let device = Device::sim(1);
+        let buffers: Vec<_> = (1..=6)
+            .map(|len| device.persistent::<u8>("buffer", len).unwrap())
+            .collect();
+        let options = CaptureOptions::new("timed").planned();
+        let (graph, ()) = device
+            .capture::<_, Error>(options, |cap| {
+                let main = cap.origin();
+                main.fill(&buffers[0], 0)?;
+                // Recorded early, and needed late.
+                let side = cap.fork(&main, "side")?;
+                side.fill(&buffers[1], 0)?;
+                side.fill(&buffers[2], 0)?;
+                main.fill(&buffers[3], 0)?;
+                main.fill(&buffers[4], 0)?;
+                cap.join(&main, side)?;
+                main.fill(&buffers[5], 0)
+            })
+            .unwrap();
+        let ids: Vec<_> = (0..graph.trace.nodes.len()).map(NodeId::at).collect();
+        let handles = graph.timed(&ids).unwrap();
+        let driver = device.driver();
+        for (id, &handle) in ids.iter().zip(&handles) {
+            // SAFETY: a node of a graph that is live.
+            let found = unsafe { driver.graph_node(handle) }.unwrap();
+            assert_eq!(found, graph.trace.node(*id).kind, "{id}");
+        }
+        let emitted = graph.parts().graph.view().nodes().unwrap();
+        assert_ne!(handles, emitted, "nothing was put in another order");
     }
 }
