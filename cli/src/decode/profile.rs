@@ -122,11 +122,15 @@ impl Table<'_> {
         );
         writeln!(f, "{}", self.paint.bold(header))?;
         for role in point.roles.iter().take(MOST_ROLES) {
+            let kernel = match role.call {
+                0 => role.kernel.clone(),
+                call => format!("{} ({})", role.kernel, call + 1),
+            };
             writeln!(
                 f,
                 "  {:<24} {:<22} {:>6} {:>9.2} {:>9.1}",
                 role.place,
-                role.kernel,
+                kernel,
                 role.nodes,
                 role.us,
                 role.us * role.nodes as f64,
@@ -166,6 +170,7 @@ struct JsonPoint<'a> {
 struct JsonRole<'a> {
     place: &'a str,
     kernel: &'a str,
+    call: usize,
     nodes: usize,
     us: f64,
 }
@@ -201,6 +206,7 @@ impl<'a> JsonPoint<'a> {
                 .map(|role| JsonRole {
                     place: &role.place,
                     kernel: &role.kernel,
+                    call: role.call,
                     nodes: role.nodes,
                     us: round(role.us),
                 })

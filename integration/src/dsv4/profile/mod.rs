@@ -47,7 +47,7 @@ pub struct Profile {
     pub device: String,
     /// The model, and the buckets.
     pub setup: Setup,
-    /// Bytes in a second that one large kernel reads.
+    /// Bytes in a second that the memory is seen to move.
     pub bandwidth: f64,
     /// One for each bucket and context.
     pub points: Vec<Point>,

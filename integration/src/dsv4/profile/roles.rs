@@ -25,6 +25,8 @@ pub struct Role {
     pub place: String,
     /// The kernel.
     pub kernel: String,
+    /// The how-manieth call of the kernel in its place, from 0.
+    pub call: usize,
     /// Nodes of the step in this role.
     pub nodes: usize,
     /// Microseconds of one by itself, the step to the next node included; where a
@@ -55,6 +57,7 @@ impl Roles {
         let role = |&us: &f64| Role {
             place: String::new(),
             kernel: String::new(),
+            call: 0,
             nodes: 1,
             us,
         };
@@ -75,7 +78,7 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
     let trace = graph.trace();
     let mut of_node = vec![None; trace.nodes.len()];
     let mut roles = Vec::new();
-    for ((place, kernel, _), nodes) in group(trace, config) {
+    for ((place, kernel, call), nodes) in group(trace, config) {
         // SAFETY: the kernels stay in bounds whatever they read, for ids and
         // slots that a pool does not have are masked or replaced; the products of
         // the library read and write numbers only. Nothing relies on the caches'
@@ -87,6 +90,7 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
         roles.push(Role {
             place,
             kernel,
+            call,
             nodes: nodes.len(),
             us,
         });
