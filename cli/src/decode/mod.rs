@@ -23,6 +23,13 @@ use crate::exit::{self, Failure};
 use crate::paint::Paint;
 use progress::Bar;
 
+// Headings of the help.
+const SESSIONS: &str = "Sessions";
+const ARMS: &str = "Arms";
+const CAPTURES: &str = "Captures";
+const PROFILE: &str = "A profile, instead of arms";
+const SOAK: &str = "A soak, instead of arms";
+
 /// Decode many sessions with the layers of DeepSeek-V4, in several arms, and
 /// compare every session bit by bit with a run on one stream without graphs
 ///
@@ -42,72 +49,51 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     layers: Option<u32>,
 
-    /// Sessions [default: 6 for tiny, 40 else]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    sessions: Option<u32>,
-
-    /// Rounds of prompt growth in a session
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-
-    /// Tokens decoded in a round [default: 3 for tiny, 16 else]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    steps: Option<u32>,
-
-    /// The longest context that a session may come to [default: the model's]
-    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(256..))]
-    context: Option<u32>,
-
-    /// What overlaps the main stream
-    #[arg(long, value_enum, default_value_t = Overlaps::All)]
-    overlap: Overlaps,
-
-    /// Where scratch comes from [default: both, shared with overlap only]
-    #[arg(long, value_enum)]
-    pools: Option<PoolChoice>,
-
-    /// How the scratch of tagged pools is packed
-    #[arg(long, value_enum, default_value_t = PackingChoice::Planned)]
-    packing: PackingChoice,
-
-    /// Programmatic dependent launch: whether kernels start early and wait
-    /// themselves for what they follow
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pdl: Switch,
-
     /// How index keys are stored
     #[arg(long, value_enum, default_value_t = Keys::Bf16)]
     index_k: Keys,
-
-    /// Graphs, or launch by launch
-    #[arg(long, value_enum, default_value_t = ExecChoice::Graph)]
-    exec: ExecChoice,
 
     /// Decides weights, prompts and, on sim, the interleaving of each step
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 
-    /// Measure, instead: each bucket with each overlap, beside the least time that
-    /// is possible. Needs a device with a clock
-    #[arg(long, conflicts_with_all = ["sessions", "rounds", "steps", "overlap", "pools", "exec"])]
-    profile: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 
-    /// Contexts to measure [default: 2048,16384,65536]
-    #[arg(long, requires = "profile", value_delimiter = ',', value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
-    contexts: Vec<u32>,
+    /// Sessions [default: 6 for tiny, 40 else]
+    #[arg(help_heading = SESSIONS, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    sessions: Option<u32>,
 
-    /// Replays of each graph that are timed
-    #[arg(long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
-    replays: u32,
+    /// Rounds of prompt growth in a session
+    #[arg(help_heading = SESSIONS, long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 
-    /// Draw how much faster the full overlap is into this file, as SVG
-    #[arg(long, requires = "profile", value_name = "FILE")]
-    plot: Option<PathBuf>,
+    /// Tokens decoded in a round [default: 3 for tiny, 16 else]
+    #[arg(help_heading = SESSIONS, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: Option<u32>,
+
+    /// The longest context that a session may come to [default: the model's]
+    #[arg(help_heading = SESSIONS, long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(256..))]
+    context: Option<u32>,
+
+    /// What overlaps the main stream
+    #[arg(help_heading = ARMS, long, value_enum, default_value_t = Overlaps::All)]
+    overlap: Overlaps,
+
+    /// Where scratch comes from [default: both, shared with overlap only]
+    #[arg(help_heading = ARMS, long, value_enum)]
+    pools: Option<PoolChoice>,
+
+    /// Graphs, or launch by launch
+    #[arg(help_heading = ARMS, long, value_enum, default_value_t = ExecChoice::Graph)]
+    exec: ExecChoice,
 
     /// Watch the runs, with any of canary, poison and differential: guards around
     /// memory, NaNs in scratch that holds nothing yet, each step compared with the
     /// reference, command by command, until one differs
     #[arg(
+        help_heading = ARMS,
         long,
         value_name = "NAMES",
         default_value = "",
@@ -116,22 +102,54 @@ pub(crate) struct Options {
     )]
     instruments: instruments::Choice,
 
+    /// How the scratch of tagged pools is packed
+    #[arg(help_heading = CAPTURES, long, value_enum, default_value_t = PackingChoice::Planned)]
+    packing: PackingChoice,
+
+    /// Programmatic dependent launch: whether kernels start early and wait
+    /// themselves for what they follow
+    #[arg(help_heading = CAPTURES, long, value_enum, default_value_t = Switch::On)]
+    pdl: Switch,
+
     /// Refuse to run unless the caches have the layout of this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = CAPTURES, long, value_name = "FILE")]
     layout: Option<std::path::PathBuf>,
 
-    /// Replay, instead, the graphs of all buckets with the full overlap until there
+    /// Measure each bucket with each overlap, beside the least time that
+    /// is possible. Needs a device with a clock
+    #[arg(help_heading = PROFILE, long, conflicts_with_all = ["sessions", "rounds", "steps", "overlap", "pools", "exec"])]
+    profile: bool,
+
+    /// Contexts to measure [default: 2048,16384,65536]
+    #[arg(help_heading = PROFILE, long, requires = "profile", value_delimiter = ',', value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    contexts: Vec<u32>,
+
+    /// Replays of each graph that are timed
+    #[arg(help_heading = PROFILE, long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
+    replays: u32,
+
+    /// Draw how much faster the full overlap is into this file, as SVG
+    #[arg(
+        help_heading = PROFILE,
+        long,
+        requires = "profile",
+        value_name = "FILE"
+    )]
+    plot: Option<PathBuf>,
+
+    /// Replay the graphs of all buckets with the full overlap until there
     /// are so many replays, each compared on the device; prints the state as JSON
-    #[arg(long, conflicts_with_all = ["profile", "sessions", "rounds", "steps", "overlap", "pools", "exec"], value_name = "REPLAYS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(help_heading = SOAK, long, conflicts_with_all = ["profile", "sessions", "rounds", "steps", "overlap", "pools", "exec"], value_name = "REPLAYS", value_parser = clap::value_parser!(u64).range(1..))]
     soak: Option<u64>,
 
     /// Where the state of a soak is kept, to go on from it another time
-    #[arg(long, requires = "soak", value_name = "FILE")]
+    #[arg(
+        help_heading = SOAK,
+        long,
+        requires = "soak",
+        value_name = "FILE"
+    )]
     soak_state: Option<PathBuf>,
-
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
