@@ -1,4 +1,4 @@
-//! From a recording to a trace, and from the driver's graph to another.
+//! The declared trace: nodes, edges, buffers and accesses of a recording.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -9,167 +9,21 @@ use streamweir_trace::{
     StreamEnd, Trace,
 };
 
-use super::early;
-use super::record::{BufferKey, Command, Recording, What};
-use super::strand::Strand;
-use crate::driver::{GraphEdge, NodeHandle, Start};
+use super::ReadBack;
+use crate::capture::early;
+use crate::capture::record::{BufferKey, Command, Recording, What};
+use crate::capture::strand::Strand;
+use crate::driver::{NodeHandle, Start};
 
-/// The driver's graph, as it was read back.
-pub(super) struct ReadBack {
-    pub(super) nodes: Vec<NodeHandle>,
-    pub(super) kinds: Vec<NodeKind>,
-    pub(super) edges: Vec<GraphEdge>,
-}
-
-/// What was recorded and what the driver has, side by side.
-pub(super) struct Traces {
-    pub(super) declared: Trace,
-    pub(super) read_back: Trace,
-    /// For each node read back, the recorded one.
-    pub(super) matching: Vec<Option<NodeId>>,
-    /// The engine's nodes, of which nothing was recorded.
-    pub(super) theirs: HashSet<NodeId>,
-}
-
-impl Traces {
-    /// The driver's node of each node of the trace that a graph carries, which is
-    /// in the order of the recording: a planned capture is emitted in another. Nodes
-    /// that only the driver has stand at the end.
-    pub(super) fn handles(&self, graph: &ReadBack) -> Vec<Option<NodeHandle>> {
-        let mut handles = vec![None; self.declared.nodes.len()];
-        for (&handle, matched) in graph.nodes.iter().zip(&self.matching) {
-            match matched {
-                Some(node) => {
-                    handles[node.index()].get_or_insert(handle);
-                }
-                None => handles.push(Some(handle)),
-            }
-        }
-        handles
-    }
-
-    /// Says where the engine's stream stands, which the engine may have moved on
-    /// since our last node: after these nodes of the driver's.
-    pub(super) fn end_origin_at(&mut self, graph: &ReadBack, frontier: &[NodeHandle]) {
-        let Some(origin) = self.declared.streams.first_mut() else {
-            return;
-        };
-        origin.end.frontier = (graph.nodes.iter().zip(&self.matching))
-            .filter(|(handle, _)| frontier.contains(handle))
-            .filter_map(|(_, &node)| node)
-            .collect();
-    }
-}
-
-/// The declared trace of an eager run, of which no driver has a graph.
-pub(super) fn declared(
-    name: &str,
-    recording: &Recording,
-    strands: &[Strand],
-    blocks: &[BlockRecord],
-) -> Trace {
-    Builder::new(recording, None).declared(name, strands, blocks)
-}
-
-/// The declared trace of a capture, and the driver's.
-///
-/// `own_all` says that every node of the graph must have been recorded here; a
-/// node that was not stays unmatched, for the verifier to complain about. In an
-/// engine's capture such nodes are the engine's, and enter the declared trace
-/// without accesses; see [`Traces::theirs`].
-pub(super) fn both(
-    name: &str,
-    recording: &Recording,
-    strands: &[Strand],
-    blocks: &[BlockRecord],
-    graph: &ReadBack,
-    own_all: bool,
-) -> Traces {
-    let builder = Builder::new(recording, Some(graph));
-    let mut declared = builder.declared(name, strands, blocks);
-    let mut matching: Vec<_> = graph
-        .nodes
-        .iter()
-        .map(|node| builder.by_handle.get(node).copied())
-        .collect();
-    let theirs = match own_all {
-        true => HashSet::new(),
-        false => adopt_engine_nodes(&mut declared, &mut matching, graph),
-    };
-    Traces {
-        declared,
-        read_back: read_back(name, graph),
-        matching,
-        theirs,
-    }
-}
-
-fn read_back(name: &str, graph: &ReadBack) -> Trace {
-    let mut trace = Trace::new(name);
-    let mut ids = HashMap::with_capacity(graph.nodes.len());
-    for (&handle, kind) in graph.nodes.iter().zip(&graph.kinds) {
-        let title = match kind {
-            NodeKind::Kernel(kernel) => kernel.function.clone(),
-            other => other.word().to_owned(),
-        };
-        ids.insert(handle, trace.add_node(Node::new(kind.clone(), title)));
-    }
-    for edge in &graph.edges {
-        // An edge whose node the driver does not list proves nothing; what it
-        // ordered is then missing, and found missing.
-        if let (Some(&from), Some(&to)) = (ids.get(&edge.from), ids.get(&edge.to)) {
-            trace.add_edge(Edge {
-                from,
-                to,
-                kind: edge.kind,
-            });
-        }
-    }
-    trace
-}
-
-/// Adds the nodes that nobody recorded, and returns them.
-fn adopt_engine_nodes(
-    declared: &mut Trace,
-    matching: &mut [Option<NodeId>],
-    graph: &ReadBack,
-) -> HashSet<NodeId> {
-    let mut ids = HashMap::new();
-    let mut theirs = HashSet::new();
-    for ((slot, &handle), kind) in matching.iter_mut().zip(&graph.nodes).zip(&graph.kinds) {
-        let id = *slot.get_or_insert_with(|| {
-            let title = match kind {
-                NodeKind::Kernel(kernel) => kernel.function.clone(),
-                other => other.word().to_owned(),
-            };
-            let id = declared.add_node(Node::new(kind.clone(), title));
-            theirs.insert(id);
-            id
-        });
-        ids.insert(handle, id);
-    }
-    for edge in &graph.edges {
-        if let (Some(&from), Some(&to)) = (ids.get(&edge.from), ids.get(&edge.to))
-            && (theirs.contains(&from) || theirs.contains(&to))
-        {
-            declared.add_edge(Edge {
-                from,
-                to,
-                kind: edge.kind,
-            });
-        }
-    }
-    theirs
-}
-
-struct Builder<'a> {
+/// What the recording and the driver's graph say of each command.
+pub(super) struct Builder<'a> {
     recording: &'a Recording,
     graph: Option<&'a ReadBack>,
     /// For each command, its nodes; one more entry closes the last range.
     first: Vec<u32>,
     /// The nodes of foreign commands in the driver, by command.
     foreign: HashMap<usize, Vec<NodeHandle>>,
-    by_handle: HashMap<NodeHandle, NodeId>,
+    pub(super) by_handle: HashMap<NodeHandle, NodeId>,
     /// What the driver's nodes do, where there are foreign commands.
     kinds: HashMap<NodeHandle, &'a NodeKind>,
     /// The nodes that a programmatic edge leads to, likewise.
@@ -177,7 +31,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(recording: &'a Recording, graph: Option<&'a ReadBack>) -> Self {
+    pub(super) fn new(recording: &'a Recording, graph: Option<&'a ReadBack>) -> Self {
         let mut builder = Self {
             recording,
             graph,
@@ -256,7 +110,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn declared(&self, name: &str, strands: &[Strand], blocks: &[BlockRecord]) -> Trace {
+    /// The trace of the recording, with the nodes that a library's calls made.
+    pub(super) fn declared(&self, name: &str, strands: &[Strand], blocks: &[BlockRecord]) -> Trace {
         let mut trace = Trace::new(name);
         trace.scopes.clone_from(&self.recording.scopes);
         for strand in strands {
