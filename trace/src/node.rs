@@ -409,7 +409,8 @@ pub enum PdlWait {
     #[default]
     None,
     /// The kernel waits for its predecessors on every path before it touches
-    /// what they wrote.
+    /// memory that the graph writes; an access before that has a phase that says
+    /// so.
     OnAllPaths,
 }
 

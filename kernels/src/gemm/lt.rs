@@ -335,8 +335,9 @@ impl Product {
         let touches = [reads(x), reads(weight), writes(y)];
         let mut call = ForeignCall::new("gemm", &touches)
             .stateless()
-            // The sums of a split product wait for its parts: that is what the
-            // library launches them early for.
+            // The sums of a split product wait for its parts before they touch
+            // anything: that is what the library launches them early for. The first
+            // kernel of a call starts in order.
             .waits()
             .keep(product.clone());
         if product.workspace > 0 {
@@ -345,7 +346,7 @@ impl Product {
         let product = product.clone();
         // SAFETY: the product reads `x` and the weight, writes `y`, all within
         // the lengths that the caller has narrowed them to, and uses its
-        // workspace; it enqueues kernels and nothing else.
+        // workspace; it enqueues kernels, and fills of its workspace.
         unsafe { stream.foreign_call(call, move |raw, at| product.enqueue(raw, at)) }
     }
 

@@ -7,43 +7,45 @@
 
 use std::collections::BTreeSet;
 
-use streamweir_trace::{BlockSync, EdgeKind, Node, NodeKind, PdlWait, StreamId};
+use streamweir_trace::{BlockSync, EdgeKind, Node, NodeKind, PdlWait};
 
 use super::record::{Recording, What};
-use super::session::{Core, State};
-use crate::driver::{DeviceInfo, Start};
+use super::session::{Core, Mode, State};
+use crate::driver::Start;
 use crate::kernel::Signature;
 
 /// The compute capability from which on there is programmatic dependent launch.
 const SINCE: (u32, u32) = (9, 0);
 
-fn is_known_to(device: &DeviceInfo) -> bool {
-    device.backend == "sim" || device.capability >= SINCE
+fn is_known_to(backend: &str, capability: (u32, u32)) -> bool {
+    backend == "sim" || capability >= SINCE
 }
 
 impl Core {
     /// When the next launch on a stream may start: early, where the kernel declares
-    /// to wait and the device has programmatic launch. A kernel whose blocks spin
-    /// has nobody beside it, neither before nor after (R14).
-    pub(super) fn start_of(&self, state: &State, stream: StreamId, kernel: &Signature) -> Start {
+    /// to wait and the device has programmatic launch.
+    ///
+    /// Only in a capture of our own. There every edge is read back, and what a
+    /// library launches without a wait is seen; of an eager run nothing is. In an
+    /// engine's capture others read our nodes back, a second attachment or an audit,
+    /// and a graph does not tell them that a kernel waits.
+    ///
+    /// A kernel whose blocks spin has nobody beside it (R14), so it does not start
+    /// early, and nothing does that is recorded later.
+    pub(super) fn start_of(&self, state: &State, kernel: &Signature) -> Start {
+        let ours = matches!(self.mode, Mode::Captured | Mode::Planned);
         let device = self.device.reclaim.driver().info();
-        if !self.programmatic || kernel.pdl == PdlWait::None || !is_known_to(device) {
+        if !self.programmatic
+            || !ours
+            || kernel.pdl == PdlWait::None
+            || kernel.sync != BlockSync::Independent
+            || state.recording.spins
+            || !is_known_to(device.backend, device.capability)
+        {
             return Start::InOrder;
         }
-        let follows = &state.strands[stream.index()].frontier;
-        let behind_spinning = follows.iter().any(|&command| {
-            let what = &state.recording.commands[command as usize].what;
-            matches!(what, What::Kernel { info, .. } if spins(&info.signature))
-        });
-        match spins(kernel) || behind_spinning {
-            true => Start::InOrder,
-            false => Start::Early,
-        }
+        Start::Early
     }
-}
-
-fn spins(kernel: &Signature) -> bool {
-    kernel.sync != BlockSync::Independent
 }
 
 /// What orders two nodes: only between kernels does an early start make something
@@ -74,4 +76,17 @@ pub(super) fn assumption(recording: &Recording) -> Option<String> {
             Vec::from_iter(names).join(", ")
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programmatic_launch_came_with_compute_capability_9() {
+        assert!(!is_known_to("cuda", (8, 9)));
+        assert!(is_known_to("cuda", (9, 0)));
+        assert!(is_known_to("cuda", (12, 0)));
+        assert!(is_known_to("sim", (0, 0)));
+    }
 }

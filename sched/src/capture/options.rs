@@ -157,8 +157,9 @@ impl CaptureOptions {
 
     /// Whether kernels that declare to wait for what they follow
     /// ([`kernel!`](crate::kernel!), `#[waits]`) are launched programmatically and
-    /// so start early, where the device has that. They do unless this says
-    /// otherwise; the results are the same.
+    /// so start early, where the device has that. In a capture of our own, live or
+    /// planned, they do unless this says otherwise; the results are the same. Eager
+    /// runs and parts of an engine's capture start everything in order.
     #[must_use]
     pub fn programmatic(mut self, on: bool) -> Self {
         self.programmatic = on;

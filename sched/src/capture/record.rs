@@ -139,6 +139,8 @@ pub(super) struct RecordedAccess {
 
 #[derive(Default)]
 pub(super) struct Recording {
+    /// Whether there is a kernel whose blocks spin on each other.
+    pub(super) spins: bool,
     pub(super) commands: Vec<Command>,
     pub(super) waits: Vec<u32>,
     pub(super) handles: Vec<NodeHandle>,

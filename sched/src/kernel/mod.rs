@@ -95,8 +95,10 @@ pub fn twin<K: Kernel>(
 ///
 /// # Kernels that start early
 /// `#[waits]` says that every thread of the kernel executes `griddepcontrol.wait`
-/// (`cudaGridDependencySynchronize()`) before it touches memory. Launches of such a
-/// kernel are programmatic, on devices of compute capability 9.0 and later: its
+/// (`cudaGridDependencySynchronize()`) before it touches memory. The code has to be
+/// compiled for compute capability 9.0 or later: in code for an older one there is
+/// no such instruction, and the device runs it as it is. Launches of such a
+/// kernel in a capture are programmatic, on devices of that capability: its
 /// blocks are there when what it follows ends, or, where that says
 /// `griddepcontrol.launch_dependents` (`cudaTriggerProgrammaticLaunchCompletion()`),
 /// as soon as there is room. A kernel of a library before it needs to know nothing

@@ -8,7 +8,7 @@
 mod apply;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{BufferId, ByteRange, Edge, EdgeKind, NodeId, StreamId, Trace};
+use streamweir_trace::{BufferId, ByteRange, Edge, EdgeKind, NodeId, PdlWait, StreamId, Trace};
 
 /// One change of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,11 +116,15 @@ impl Fix {
                         node(*after),
                         node(*before)
                     ),
-                    _ if starts_early(trace, *after, *before) => format!(
-                        "make {0} wait for {1}: it may start before {1} has ended; if its kernel waits on all paths, declare that",
-                        node(*before),
-                        node(*after)
-                    ),
+                    _ if starts_early(trace, *after, *before)
+                        && trace.node(*before).pdl == PdlWait::None =>
+                    {
+                        format!(
+                            "make {0} wait for {1}: it may start before {1} has ended; if its kernel waits on all paths, declare that",
+                            node(*before),
+                            node(*after)
+                        )
+                    }
                     _ => format!("make {} wait for {}", node(*before), node(*after)),
                 }
             }

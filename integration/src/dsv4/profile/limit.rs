@@ -1,4 +1,5 @@
-//! What bounds a step from below.
+//! What bounds a step from below, up to what kernels save that start early: their
+//! times are those of chains in order.
 
 use streamweir_kernels::dsv4::count_differences;
 use streamweir_sched::Device;

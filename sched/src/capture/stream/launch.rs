@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use streamweir_trace::BlockSync;
+
 use super::Stream;
 use crate::capture::args::{Args, Binder};
 use crate::capture::lane::Lane;
@@ -68,10 +70,11 @@ impl<L: Lane> Stream<L> {
             state.recording.take_back(mark);
             return Err(error);
         }
+        state.recording.spins |= info.signature.sync != BlockSync::Independent;
         let what = What::Kernel {
             info: info.clone(),
             shape,
-            start: self.core.start_of(state, self.id, &info.signature),
+            start: self.core.start_of(state, &info.signature),
             params: state.recording.params_since(mark),
             pointers: state.recording.pointers_since(mark),
         };
