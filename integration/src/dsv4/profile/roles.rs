@@ -81,7 +81,8 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
     for ((place, kernel, call), nodes) in group(trace, config) {
         // SAFETY: the kernels stay in bounds whatever they read, for ids and
         // slots that a pool does not have are masked or replaced; the products of
-        // the library read and write numbers only. Nothing relies on the caches'
+        // the library read and write numbers only. Each node ends, for none waits for
+        // another and a call of the library stays together. Nothing relies on the caches'
         // content afterwards: every profile begins with a reset.
         let us = unsafe { graph.time_chain(&timer.stream, &nodes, REPLAYS) }?;
         for node in &nodes {
@@ -116,21 +117,18 @@ type Key = (String, String, usize);
 fn group(trace: &Trace, config: &Config) -> BTreeMap<Key, Vec<NodeId>> {
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut groups: BTreeMap<Key, Vec<NodeId>> = BTreeMap::new();
-    let calls = trace.nodes.chunk_by(same_call);
-    let mut first = 0;
-    for call in calls {
-        let ids = (first..first + call.len()).map(NodeId::at);
-        first += call.len();
+    let mut next = 0;
+    for call in trace.nodes.chunk_by(same_call) {
+        let first = NodeId::at(next);
+        let ids = (next..next + call.len()).map(NodeId::at);
+        next += call.len();
         let kernel = |node: &Node| matches!(node.kind, NodeKind::Kernel(_));
         // Copies and fills of our own are no kernels' part.
         if !call.iter().any(kernel) {
             continue;
         }
-        let Some(id) = ids.clone().next() else {
-            continue;
-        };
         let name = &call[0].name;
-        let scope = trace.scope_of(id).unwrap_or_default().to_owned();
+        let scope = trace.scope_of(first).unwrap_or_default().to_owned();
         let nth = seen.entry((scope.clone(), name.clone())).or_default();
         let key = (place(&scope, config), name.clone(), *nth);
         *nth += 1;

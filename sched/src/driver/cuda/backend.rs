@@ -583,12 +583,8 @@ unsafe impl Driver for CudaDriver {
     ) -> DriverResult<()> {
         let _current = self.context.enter()?;
         // SAFETY: by the caller.
-        let launched = unsafe {
-            match start {
-                Start::InOrder => launch::in_order(self.library, stream, function, shape, params),
-                Start::Early => launch::early(self.library, stream, function, shape, params),
-            }
-        };
+        let launched =
+            unsafe { launch::launch(self.library, stream, function, shape, start, params) };
         launched.map_err(|error| {
             let LaunchShape {
                 grid,

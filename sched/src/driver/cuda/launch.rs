@@ -10,18 +10,18 @@ use cudarc::driver::sys;
 use super::handle::Raw;
 use super::library::Library;
 use crate::driver::{
-    DriverError, DriverResult, ErrorClass, FunctionHandle, KernelAttributes, LaunchShape,
+    DriverError, DriverResult, ErrorClass, FunctionHandle, KernelAttributes, LaunchShape, Start,
     StreamHandle,
 };
 
 type Value = MaybeUninit<sys::CUkernelNodeAttrValue>;
 
-/// Launches a kernel that starts when what it follows has ended.
+/// Launches a kernel; one that starts early by programmatic stream serialisation.
 ///
 /// # Safety
 /// As for [`Driver::launch`](crate::driver::Driver::launch), in the context of
 /// both handles.
-pub(super) unsafe fn in_order(
+pub(super) unsafe fn launch(
     library: &Library,
     stream: StreamHandle,
     function: FunctionHandle,
@@ -30,42 +30,27 @@ pub(super) unsafe fn in_order(
         block,
         shared_bytes,
     }: LaunchShape,
+    start: Start,
     params: &mut [*mut c_void],
 ) -> DriverResult<()> {
-    // SAFETY: by the caller.
-    unsafe {
-        library.cuLaunchKernel(
-            function.raw(),
-            grid[0],
-            grid[1],
-            grid[2],
-            block[0],
-            block[1],
-            block[2],
-            shared_bytes,
-            stream.raw(),
-            params.as_mut_ptr(),
-            ptr::null_mut(),
-        )
+    if start == Start::InOrder {
+        // SAFETY: by the caller.
+        return unsafe {
+            library.cuLaunchKernel(
+                function.raw(),
+                grid[0],
+                grid[1],
+                grid[2],
+                block[0],
+                block[1],
+                block[2],
+                shared_bytes,
+                stream.raw(),
+                params.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
     }
-}
-
-/// Launches a kernel that may start before the kernels that it follows have
-/// ended: programmatic stream serialisation.
-///
-/// # Safety
-/// As for [`in_order`]; and the kernel waits for what it follows.
-pub(super) unsafe fn early(
-    library: &Library,
-    stream: StreamHandle,
-    function: FunctionHandle,
-    LaunchShape {
-        grid,
-        block,
-        shared_bytes,
-    }: LaunchShape,
-    params: &mut [*mut c_void],
-) -> DriverResult<()> {
     let mut attribute = sys::CUlaunchAttribute {
         id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
         pad: [0; 4],
