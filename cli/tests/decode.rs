@@ -124,6 +124,7 @@ fn wrong_words_are_usage_errors() {
         &["--layers", "0"],
         &["--context", "100"],
         &["--overlap", "some"],
+        &["--buckets", "0"],
         &["--profile", "--contexts", "0"],
         &["--profile", "--rounds", "2"],
     ] {

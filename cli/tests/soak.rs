@@ -55,6 +55,16 @@ fn replays(state: &Value) -> u64 {
 }
 
 #[test]
+fn the_buckets_are_chosen_in_any_order() {
+    let (_folder, file) = file(None);
+    let output = soak("2", &file, &["--buckets", "3,1,3"]);
+    assert!(output.status.success(), "{output:?}");
+    let state = state(&file);
+    let buckets = state["buckets"].as_object().unwrap();
+    assert_eq!(buckets.keys().collect::<Vec<_>>(), ["1", "3"]);
+}
+
+#[test]
 fn a_second_visit_goes_on_from_the_first() {
     let (_folder, file) = file(None);
     let output = soak("1", &file, &[]);

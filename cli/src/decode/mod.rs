@@ -8,6 +8,7 @@ mod progress;
 mod soak;
 mod table;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -102,6 +103,11 @@ pub(crate) struct Options {
     )]
     instruments: instruments::Choice,
 
+    /// Batch sizes that have a graph [default: 1,2,4 for tiny, 1,2,4,8,12,16,24,32
+    /// else]
+    #[arg(help_heading = CAPTURES, long, value_delimiter = ',', value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    buckets: Vec<u32>,
+
     /// How the scratch of tagged pools is packed
     #[arg(help_heading = CAPTURES, long, value_enum, default_value_t = PackingChoice::Planned)]
     packing: PackingChoice,
@@ -127,6 +133,11 @@ pub(crate) struct Options {
     /// Replays of each graph that are timed
     #[arg(help_heading = PROFILE, long, requires = "profile", value_name = "N", default_value_t = 21, value_parser = clap::value_parser!(u32).range(1..))]
     replays: u32,
+
+    /// Also replay the full overlap without each kind of kernel, and with the longest
+    /// path alone, to see what keeps the step from its limit
+    #[arg(long, help_heading = PROFILE, requires = "profile")]
+    what_if: bool,
 
     /// Draw how much faster the full overlap is into this file, as SVG
     #[arg(
@@ -281,9 +292,10 @@ impl Options {
                 seed: self.seed,
             }
         };
-        let buckets: Vec<u32> = match tiny {
-            true => vec![1, 2, 4],
-            false => BUCKETS.to_vec(),
+        let buckets = match &self.buckets[..] {
+            [] if tiny => vec![1, 2, 4],
+            [] => BUCKETS.to_vec(),
+            chosen => ascending(chosen),
         };
         let rows = buckets.last().copied().unwrap_or(1);
         let sequences = match self.profile || self.soak.is_some() {
@@ -315,15 +327,13 @@ impl Options {
     }
 
     fn measured(&self) -> ProfileOptions {
-        let mut contexts = match &self.contexts[..] {
-            [] => vec![2048, 16_384, 65_536],
-            chosen => chosen.to_vec(),
-        };
-        contexts.sort_unstable();
-        contexts.dedup();
         ProfileOptions {
-            contexts,
+            contexts: match &self.contexts[..] {
+                [] => vec![2048, 16_384, 65_536],
+                chosen => ascending(chosen),
+            },
             replays: self.replays as usize,
+            what_if: self.what_if,
         }
     }
 
@@ -357,4 +367,10 @@ impl Options {
             })
             .collect()
     }
+}
+
+/// Each of these numbers once.
+fn ascending(numbers: &[u32]) -> Vec<u32> {
+    let numbers: BTreeSet<u32> = numbers.iter().copied().collect();
+    numbers.into_iter().collect()
 }

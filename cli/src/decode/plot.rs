@@ -109,6 +109,7 @@ mod tests {
             steps: vec![(Overlap::Off, 120.0, 1), (Overlap::Full, full, 6)],
             edge: 1.0,
             critical_path: 90.0,
+            path_alone: None,
             bytes: 1 << 30,
             roles: Vec::new(),
         };

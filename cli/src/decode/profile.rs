@@ -116,24 +116,38 @@ impl Table<'_> {
             "\nKernels by themselves, batch {} at {} tokens:\n",
             point.bucket, point.context
         )?;
+        let what_if = point.path_alone.is_some();
+        let saves = if what_if { "    saves" } else { "" };
         let header = format!(
-            "  {:<24} {:<22} {:>6} {:>9} {:>9}",
+            "  {:<24} {:<22} {:>6} {:>9} {:>9}{saves}",
             "place", "kernel", "nodes", "µs", "in all"
         );
         writeln!(f, "{}", self.paint.bold(header))?;
         for role in point.roles.iter().take(MOST_ROLES) {
+            let saves = role.saves.map_or(String::new(), |us| format!("{us:>9.1}"));
             let kernel = match role.call {
                 0 => role.kernel.clone(),
                 call => format!("{} ({})", role.kernel, call + 1),
             };
             writeln!(
                 f,
-                "  {:<24} {:<22} {:>6} {:>9.2} {:>9.1}",
+                "  {:<24} {:<22} {:>6} {:>9.2} {:>9.1}{saves}",
                 role.place,
                 kernel,
                 role.nodes,
                 role.us,
                 role.us * role.nodes as f64,
+            )?;
+        }
+        if let Some(alone) = point.path_alone {
+            let (full, path) = (point.us(Overlap::Full), point.critical_path);
+            writeln!(
+                f,
+                "\nThe step with the full overlap takes {full:.1} µs. When its longest path alone does anything it \
+                 takes\n{alone:.1}: {:.1} for forks and joins, and the work beside the path costs it {:.1}. What \
+                 the step\nsaves without a kernel is in the last column.",
+                alone - path,
+                full - alone,
             )?;
         }
         Ok(())
@@ -160,6 +174,8 @@ struct JsonPoint<'a> {
     speedup: f64,
     edge: f64,
     critical_path: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_alone: Option<f64>,
     bytes: u64,
     limit: f64,
     lanes: usize,
@@ -173,6 +189,8 @@ struct JsonRole<'a> {
     call: usize,
     nodes: usize,
     us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saves: Option<f64>,
 }
 
 fn json(profile: &Profile) -> serde_json::Result<String> {
@@ -199,6 +217,7 @@ impl<'a> JsonPoint<'a> {
             speedup: (point.speedup() * 1000.0).round() / 1000.0,
             edge: round(point.edge),
             critical_path: round(point.critical_path),
+            path_alone: point.path_alone.map(round),
             bytes: point.bytes,
             limit: round(point.limit(bandwidth)),
             lanes: point.lanes(Overlap::Full),
@@ -209,6 +228,7 @@ impl<'a> JsonPoint<'a> {
                     call: role.call,
                     nodes: role.nodes,
                     us: round(role.us),
+                    saves: role.saves.map(round),
                 })
                 .collect(),
         }

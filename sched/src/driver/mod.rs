@@ -363,6 +363,19 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// The handles are live.
     unsafe fn exec_upload(&self, exec: ExecHandle, stream: StreamHandle) -> DriverResult<()>;
 
+    /// Lets a kernel, a copy or a fill of an instantiated graph do nothing in later
+    /// launches, or again what it did. What it orders stays ordered.
+    ///
+    /// # Safety
+    /// The handles are live, `node` is of the graph that `exec` was instantiated
+    /// from, and nobody else uses `exec` meanwhile.
+    unsafe fn exec_enable(
+        &self,
+        exec: ExecHandle,
+        node: NodeHandle,
+        enabled: bool,
+    ) -> DriverResult<()>;
+
     /// Destroys an instantiated graph.
     ///
     /// # Safety

@@ -201,6 +201,11 @@ macro_rules! forward_driver {
                         exec: $crate::driver::ExecHandle,
                         stream: $crate::driver::StreamHandle
                     ) -> (), None;
+                    exec_enable(
+                        exec: $crate::driver::ExecHandle,
+                        node: $crate::driver::NodeHandle,
+                        enabled: bool
+                    ) -> (), None;
                     exec_destroy(exec: $crate::driver::ExecHandle) -> (), Release;
                     module_unload(module: $crate::driver::ModuleHandle) -> (), Release;
                     module_function(module: $crate::driver::ModuleHandle, symbol: &str)

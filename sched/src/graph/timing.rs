@@ -62,6 +62,46 @@ impl Graph {
         Ok((long - short) / more as f64)
     }
 
+    /// Microseconds of a replay, and of one in which `nodes` do nothing, as medians
+    /// over `replays` replays of both in turn. The difference is what they cost the
+    /// graph as it is: their own time where the graph waits for them, next to nothing
+    /// where other work hides them, and what they take from that work if they take
+    /// any.
+    ///
+    /// # Errors
+    /// As [`time_chain`](Self::time_chain).
+    ///
+    /// # Safety
+    /// The other nodes may run on whatever is in their inputs when these write
+    /// nothing: each ends, and stays in the bytes that it declares. What the graph
+    /// writes is overwritten with results that mean nothing.
+    pub unsafe fn time_without(
+        &self,
+        stream: &DeviceStream,
+        nodes: &[NodeId],
+        replays: usize,
+    ) -> Result<[f64; 2]> {
+        self.check_device(stream)?;
+        stream.device.outside("Graph::time_without")?;
+        let handles = self.timed(nodes)?;
+        let build = || {
+            let graph = &self.parts().graph;
+            let execs = [graph.instantiate()?, graph.instantiate()?];
+            for &handle in &handles {
+                // SAFETY: nodes of this graph, which is live; the exec is new.
+                unsafe { execs[1].enable(handle, false)? };
+            }
+            Ok(execs)
+        };
+        let execs = build().during(|| format!("leaving nodes of graph \"{}\" out", self.name))?;
+        let timed = self.time(&execs, stream, replays);
+        // Whatever came of it, nothing is in flight when both go.
+        let idle = stream.synchronize();
+        let timed = timed?;
+        idle?;
+        Ok(timed)
+    }
+
     /// The handles of kernels and fills.
     fn timed(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
         let refused = |node: String, why| Error::NotTimed {

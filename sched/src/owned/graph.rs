@@ -131,6 +131,21 @@ pub(crate) struct OwnedExec {
 }
 
 impl OwnedExec {
+    /// Lets a kernel, a copy or a fill do nothing in later launches, or again what it
+    /// did.
+    ///
+    /// # Safety
+    /// `node` is of the graph that this comes from, which is live, and nobody else
+    /// uses this meanwhile.
+    pub(crate) unsafe fn enable(&self, node: NodeHandle, enabled: bool) -> DriverResult<()> {
+        // SAFETY: the handle is live; the rest is the caller's promise.
+        unsafe {
+            self.reclaim
+                .driver()
+                .exec_enable(self.handle, node, enabled)
+        }
+    }
+
     pub(crate) fn handle(&self) -> ExecHandle {
         self.handle
     }

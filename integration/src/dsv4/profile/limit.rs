@@ -52,9 +52,18 @@ pub(super) fn bandwidth(device: &Device, model: &Model, timer: &Timer) -> Result
     Ok(bytes as f64 / least * 1e6)
 }
 
-/// Microseconds of the longest path through a graph whose nodes take as long as
-/// their roles do by themselves, and whose edges take `edge`.
-pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> f64 {
+/// The longest path through a graph.
+#[derive(Debug, PartialEq)]
+pub(super) struct Path {
+    /// Microseconds that it takes.
+    pub(super) us: f64,
+    /// Its nodes, in order.
+    pub(super) nodes: Vec<NodeId>,
+}
+
+/// The longest path through a graph whose nodes take as long as their roles do by
+/// themselves, and whose edges take `edge`.
+pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> Path {
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); trace.nodes.len()];
     let mut after: Vec<Vec<usize>> = vec![Vec::new(); trace.nodes.len()];
     for edge in &trace.edges {
@@ -64,8 +73,10 @@ pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> f64 {
     let mut left: Vec<usize> = before.iter().map(Vec::len).collect();
     let mut ready: Vec<usize> = (0..left.len()).filter(|&node| left[node] == 0).collect();
     let mut ends = vec![0.0_f64; left.len()];
+    let mut latest: Vec<Option<usize>> = vec![None; left.len()];
     while let Some(node) = ready.pop() {
-        let start = before[node].iter().map(|&b| ends[b]).fold(0.0, f64::max);
+        latest[node] = last_of(before[node].iter().copied(), &ends);
+        let start = latest[node].map_or(0.0, |before| ends[before]);
         ends[node] = start + edge + roles.us(NodeId::at(node));
         for &next in &after[node] {
             left[next] -= 1;
@@ -74,7 +85,20 @@ pub(super) fn critical_path(trace: &Trace, roles: &Roles, edge: f64) -> f64 {
             }
         }
     }
-    ends.into_iter().fold(0.0, f64::max)
+    let end = last_of(0..ends.len(), &ends);
+    let mut nodes: Vec<_> = std::iter::successors(end, |&node| latest[node])
+        .map(NodeId::at)
+        .collect();
+    nodes.reverse();
+    Path {
+        us: end.map_or(0.0, |end| ends[end]),
+        nodes,
+    }
+}
+
+/// Which of these ends last.
+fn last_of(nodes: impl Iterator<Item = usize>, ends: &[f64]) -> Option<usize> {
+    nodes.max_by(|&a, &b| ends[a].total_cmp(&ends[b]))
 }
 
 #[cfg(test)]
@@ -94,9 +118,15 @@ mod tests {
             trace.add_edge(Edge::full(NodeId(from), NodeId(to)));
         }
         let roles = Roles::of_times(&[1.0, 10.0, 4.0, 2.0, 5.0]);
-        assert_eq!(critical_path(&trace, &roles, 0.0), 13.0);
+        let path = |us, nodes: [u32; 3]| Path {
+            us,
+            nodes: nodes.map(NodeId).to_vec(),
+        };
+        assert_eq!(critical_path(&trace, &roles, 0.0), path(13.0, [0, 1, 3]));
         // The way of more nodes is the longer one where edges are dear.
-        assert_eq!(critical_path(&trace, &roles, 2.0), 4.0 * 2.0 + 12.0);
+        let dear = critical_path(&trace, &roles, 2.0);
+        assert_eq!(dear.us, 4.0 * 2.0 + 12.0);
+        assert_eq!(dear.nodes, [0, 2, 4, 3].map(NodeId));
         // What the serial run takes beyond all nodes is shared out among them.
         assert_eq!(roles.edge(22.0 + 5.0), 1.0);
         assert_eq!(roles.edge(20.0), 0.0);

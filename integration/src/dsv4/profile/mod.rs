@@ -14,6 +14,7 @@
 mod limit;
 mod roles;
 mod timer;
+mod what_if;
 
 use streamweir_kernels::layout::PageLayout;
 use streamweir_sched::{ArenaConfig, Device, Graph};
@@ -38,6 +39,9 @@ pub struct ProfileOptions {
     pub contexts: Vec<u32>,
     /// Replays of each graph that are timed.
     pub replays: usize,
+    /// Also replay the full overlap without each role, and with its longest path
+    /// alone, to see what they cost there.
+    pub what_if: bool,
 }
 
 /// What was measured.
@@ -66,6 +70,9 @@ pub struct Point {
     pub edge: f64,
     /// Microseconds of the longest path, its edges included.
     pub critical_path: f64,
+    /// Microseconds of the step with the full overlap when nothing but that path does
+    /// anything, where that was measured.
+    pub path_alone: Option<f64>,
     /// Bytes that the step reads and writes at the least.
     pub bytes: u64,
     /// What kernels take by themselves, the largest share first.
@@ -130,7 +137,7 @@ impl Profile {
             for (bucket, graphs) in &buckets {
                 let batch = &sequences[..*bucket as usize];
                 engine.stage(&rows_of(batch))?;
-                let point = point(&engine, &timer, *bucket, context, graphs, options.replays)?;
+                let point = point(&engine, &timer, *bucket, context, graphs, options)?;
                 done(&point);
                 points.push(point);
             }
@@ -170,10 +177,10 @@ fn point(
     bucket: u32,
     context: u32,
     graphs: &[(Overlap, Graph)],
-    replays: usize,
+    options: &ProfileOptions,
 ) -> Result<Point, Error> {
     let all: Vec<&Graph> = graphs.iter().map(|(_, graph)| graph).collect();
-    let times = timer.in_turn(&all, replays)?;
+    let times = timer.in_turn(&all, options.replays)?;
     let steps = graphs.iter().zip(times);
     let steps = steps.map(|((overlap, graph), us)| (*overlap, us, graph.replay_lanes()));
     let (_, full) = graphs
@@ -181,17 +188,23 @@ fn point(
         .find(|(overlap, _)| *overlap == Overlap::Full)
         .expect("every overlap has a graph");
     let config = &engine.setup().config;
-    let roles = roles::measure(full, config, timer)?;
+    let mut roles = roles::measure(full, config, timer)?;
     let steps: Vec<_> = steps.collect();
     let serial = steps.iter().find(|step| step.0 == Overlap::Off);
     let edge = roles.edge(serial.map_or(f64::NAN, |step| step.1));
-    let critical_path = critical_path(full.trace(), &roles, edge);
+    let path = critical_path(full.trace(), &roles, edge);
+    let mut path_alone = None;
+    if options.what_if {
+        path_alone = Some(what_if::path_alone(full, &path.nodes, timer)?);
+        what_if::leave_out_roles(full, &mut roles, timer)?;
+    }
     Ok(Point {
         bucket,
         context,
         steps,
         edge,
-        critical_path,
+        critical_path: path.us,
+        path_alone,
         bytes: step_bytes(engine, bucket, context),
         roles: roles.roles,
     })

@@ -32,11 +32,16 @@ pub struct Role {
     /// Microseconds of one by itself, the step to the next node included; where a
     /// call of a library has several, the mean of these.
     pub us: f64,
+    /// Microseconds that the whole step is shorter when all of these do nothing,
+    /// where that was measured.
+    pub saves: Option<f64>,
 }
 
 /// The roles of a graph, and which node has which.
 pub(super) struct Roles {
     pub(super) roles: Vec<Role>,
+    /// The nodes of each, whole calls one after the other.
+    pub(super) nodes: Vec<Vec<NodeId>>,
     of_node: Vec<Option<usize>>,
 }
 
@@ -60,9 +65,11 @@ impl Roles {
             call: 0,
             nodes: 1,
             us,
+            saves: None,
         };
         Self {
             roles: us.iter().map(role).collect(),
+            nodes: (0..us.len()).map(|node| vec![NodeId::at(node)]).collect(),
             of_node: (0..us.len()).map(Some).collect(),
         }
     }
@@ -73,11 +80,10 @@ impl Roles {
     }
 }
 
-/// Times every role of a graph.
+/// Times every role of a graph by itself.
 pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<Roles, Error> {
     let trace = graph.trace();
-    let mut of_node = vec![None; trace.nodes.len()];
-    let mut roles = Vec::new();
+    let mut timed = Vec::new();
     for ((place, kernel, call), nodes) in group(trace, config) {
         // SAFETY: the kernels stay in bounds whatever they read, for ids and
         // slots that a pool does not have are masked or replaced; the products of
@@ -85,29 +91,29 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
         // another and a call of the library stays together. Nothing relies on the caches'
         // content afterwards: every profile begins with a reset.
         let us = unsafe { graph.time_chain(&timer.stream, &nodes, REPLAYS) }?;
-        for node in &nodes {
-            of_node[node.index()] = Some(roles.len());
-        }
-        roles.push(Role {
+        let role = Role {
             place,
             kernel,
             call,
             nodes: nodes.len(),
             us,
-        });
+            saves: None,
+        };
+        timed.push((role, nodes));
     }
     let share = |role: &Role| role.us * role.nodes as f64;
-    let mut order: Vec<usize> = (0..roles.len()).collect();
-    order.sort_by(|&a, &b| share(&roles[b]).total_cmp(&share(&roles[a])));
-    let mut place = vec![0; roles.len()];
-    for (new, &old) in order.iter().enumerate() {
-        place[old] = new;
+    timed.sort_by(|(a, _), (b, _)| share(b).total_cmp(&share(a)));
+    let mut of_node = vec![None; trace.nodes.len()];
+    for (role, (_, nodes)) in timed.iter().enumerate() {
+        for node in nodes {
+            of_node[node.index()] = Some(role);
+        }
     }
+    let (roles, nodes) = timed.into_iter().unzip();
     Ok(Roles {
-        roles: order.iter().map(|&old| roles[old].clone()).collect(),
-        of_node: (of_node.into_iter())
-            .map(|role: Option<usize>| role.map(|role| place[role]))
-            .collect(),
+        roles,
+        nodes,
+        of_node,
     })
 }
 
@@ -139,7 +145,7 @@ fn group(trace: &Trace, config: &Config) -> BTreeMap<Key, Vec<NodeId>> {
 
 /// Whether two nodes that are next to each other in the recording come from one
 /// call: no line of a layer launches twice in a row.
-fn same_call(one: &Node, other: &Node) -> bool {
+pub(super) fn same_call(one: &Node, other: &Node) -> bool {
     one.name == other.name && one.scope == other.scope && one.launch == other.launch
 }
 

@@ -8,6 +8,7 @@
 
 mod broken;
 mod early;
+mod enabled;
 mod forbidden;
 mod forks;
 mod inside;
@@ -131,6 +132,8 @@ pub fn suite() -> Vec<Case> {
             one_stream_makes_a_chain, frontier_is_last_node, nodes_come_in_order_of_creation,
             empty_capture_makes_empty_graph, nothing_runs_under_capture,
             launch_of_wrong_shape_is_refused;
+        enabled:
+            disabled_node_does_nothing, disabled_node_orders, only_work_is_disabled;
         early:
             edge_from_a_kernel_is_programmatic, edge_from_a_fill_is_full,
             edges_from_joined_kernels_are_programmatic, edge_from_a_joined_fill_is_full,

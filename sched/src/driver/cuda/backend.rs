@@ -506,6 +506,20 @@ unsafe impl Driver for CudaDriver {
         unsafe { self.library.cuGraphUpload(exec.raw(), stream.raw()) }
     }
 
+    unsafe fn exec_enable(
+        &self,
+        exec: ExecHandle,
+        node: NodeHandle,
+        enabled: bool,
+    ) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuGraphNodeSetEnabled(exec.raw(), node.raw(), enabled.into())
+        }
+    }
+
     unsafe fn exec_destroy(&self, exec: ExecHandle) -> DriverResult<()> {
         let _current = self.context.enter()?;
         // SAFETY: by the caller.

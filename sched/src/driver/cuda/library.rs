@@ -272,6 +272,8 @@ symbols! {
         cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
     cuGraphLaunch = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
     cuGraphUpload = cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+    cuGraphNodeSetEnabled =
+        cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: c_uint);
     cuGraphExecDestroy = cuGraphExecDestroy(exec: CUgraphExec);
 
     cuModuleLoadDataEx = cuModuleLoadDataEx(

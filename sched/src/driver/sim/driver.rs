@@ -430,6 +430,17 @@ unsafe impl Driver for SimDriver {
         })
     }
 
+    unsafe fn exec_enable(
+        &self,
+        exec: ExecHandle,
+        node: NodeHandle,
+        enabled: bool,
+    ) -> DriverResult<()> {
+        self.call("cuGraphNodeSetEnabled", |device| {
+            device.exec_enable(exec, node, enabled)
+        })
+    }
+
     unsafe fn exec_destroy(&self, exec: ExecHandle) -> DriverResult<()> {
         self.release("cuGraphExecDestroy", |device| device.exec_destroy(exec))
     }

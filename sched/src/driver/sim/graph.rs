@@ -40,6 +40,8 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Exec {
     image: Arc<Image>,
+    /// Nodes that do nothing.
+    disabled: BTreeSet<NodeHandle>,
     /// The last work of the latest launch; the next launch comes after it.
     last: Vec<TaskId>,
 }
@@ -218,10 +220,32 @@ impl Device {
             exec,
             Exec {
                 image,
+                disabled: BTreeSet::new(),
                 last: Vec::new(),
             },
         );
         Ok(exec)
+    }
+
+    /// Lets a node do nothing in later launches, or again what it did.
+    pub(super) fn exec_enable(
+        &mut self,
+        exec: ExecHandle,
+        node: NodeHandle,
+        enabled: bool,
+    ) -> DriverResult<()> {
+        let refused = self.fail(ErrorClass::InvalidValue);
+        let unknown = self.unknown(exec);
+        let found = self.execs.get_mut(&exec).ok_or(unknown)?;
+        let at = found.image.nodes.iter().find(|at| at.handle == node);
+        if !at.is_some_and(|at| at.work.may_be_disabled()) {
+            return Err(refused.with(format!("{node:?} is no kernel, copy or fill of {exec:?}")));
+        }
+        match enabled {
+            true => found.disabled.remove(&node),
+            false => found.disabled.insert(node),
+        };
+        Ok(())
     }
 
     /// Enqueues a launch behind the stream and behind the previous launch of
@@ -235,6 +259,7 @@ impl Device {
             return Err(self.unknown(exec));
         };
         let image = Arc::clone(&found.image);
+        let disabled = found.disabled.clone();
         let mut start = found.last.clone();
         if let Some(capture) = self.capture_of(stream)? {
             self.invalidate(capture);
@@ -262,7 +287,11 @@ impl Device {
                 after.extend(tail);
             }
             let keep: Keep = Arc::clone(&image) as Keep;
-            let task = self.executor.enqueue(node.work.clone(), after, Some(keep));
+            let work = match disabled.contains(&node.handle) {
+                true => Work::Empty,
+                false => node.work.clone(),
+            };
+            let task = self.executor.enqueue(work, after, Some(keep));
             if let Work::EventRecord(event) = node.work {
                 records.push((event, task));
             }
@@ -296,7 +325,10 @@ impl Device {
             .map(|node| {
                 self.operands_live(node)?;
                 Ok(Task {
-                    work: node.work.clone(),
+                    work: match found.disabled.contains(&node.handle) {
+                        true => Work::Empty,
+                        false => node.work.clone(),
+                    },
                     after: node.after.clone(),
                 })
             })

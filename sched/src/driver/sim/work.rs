@@ -82,6 +82,11 @@ impl Work {
         }
     }
 
+    /// Whether a graph may be told to leave it out.
+    pub(super) fn may_be_disabled(&self) -> bool {
+        matches!(self, Self::Kernel { .. } | Self::Copy(_) | Self::Fill(_))
+    }
+
     /// When it may start.
     pub(super) fn start(&self) -> Start {
         match self {

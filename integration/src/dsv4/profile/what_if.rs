@@ -1,0 +1,94 @@
+//! What parts of a step cost the step, by replays in which they do nothing.
+//!
+//! A limit says how far away a step is from it, and not why. Two kinds of replays of
+//! the same instantiated graph do: without all kernels of one role, and without all
+//! that are not on the longest path. What the path takes then, beyond the limit, goes
+//! to the edges of forks and joins; what the whole step takes beyond that goes to the
+//! work beside the path, which has no place on it and takes memory and multiprocessors
+//! from it all the same.
+
+use std::collections::HashSet;
+
+use streamweir_sched::Graph;
+use streamweir_trace::{NodeId, NodeKind, Trace};
+
+use super::roles::{Roles, same_call};
+use super::timer::Timer;
+use crate::dsv4::error::Error;
+
+/// Replays without some nodes.
+const REPLAYS: usize = 9;
+
+/// Puts down what the step saves without each role.
+pub(super) fn leave_out_roles(
+    graph: &Graph,
+    roles: &mut Roles,
+    timer: &Timer,
+) -> Result<(), Error> {
+    for (role, nodes) in roles.roles.iter_mut().zip(&roles.nodes) {
+        let [whole, rest] = without(graph, nodes, timer)?;
+        role.saves = Some(whole - rest);
+    }
+    Ok(())
+}
+
+/// Microseconds of the step when only the nodes of a path do anything.
+pub(super) fn path_alone(graph: &Graph, path: &[NodeId], timer: &Timer) -> Result<f64, Error> {
+    let [_, alone] = without(graph, &beside(graph.trace(), path), timer)?;
+    Ok(alone)
+}
+
+fn without(graph: &Graph, nodes: &[NodeId], timer: &Timer) -> Result<[f64; 2], Error> {
+    // SAFETY: as where roles are timed: a kernel ends and stays in bounds whatever is
+    // in its inputs, and a call of the library is left out as a whole or not at all.
+    Ok(unsafe { graph.time_without(&timer.stream, nodes, REPLAYS) }?)
+}
+
+/// Kernels and fills that are on no path of these nodes, whole calls of a library.
+fn beside(trace: &Trace, path: &[NodeId]) -> Vec<NodeId> {
+    let path: HashSet<NodeId> = path.iter().copied().collect();
+    let mut beside = Vec::new();
+    let mut next = 0;
+    for call in trace.nodes.chunk_by(same_call) {
+        let ids: Vec<_> = (next..next + call.len()).map(NodeId::at).collect();
+        next += call.len();
+        if ids.iter().any(|id| path.contains(id)) {
+            continue;
+        }
+        let works = |id: &NodeId| {
+            matches!(
+                trace.node(*id).kind,
+                NodeKind::Kernel(_) | NodeKind::Memset(_)
+            )
+        };
+        beside.extend(ids.into_iter().filter(works));
+    }
+    beside
+}
+
+#[cfg(test)]
+mod tests {
+    use streamweir_trace::{FillNode, Node};
+
+    use super::*;
+
+    /// The kernel of a library's call waits for ever when the fill before it is left
+    /// out.
+    #[test]
+    fn a_call_on_the_path_is_kept_whole_and_one_beside_it_left_out_whole() {
+        let mut trace = Trace::new("test");
+        let fill = || NodeKind::Memset(FillNode::linear(0x100, 4, 0));
+        for (kind, name) in [
+            (NodeKind::kernel(), "norm"),
+            (fill(), "product"),
+            (NodeKind::kernel(), "product"),
+            (fill(), "product beside"),
+            (NodeKind::kernel(), "product beside"),
+            (NodeKind::Empty, "nothing"),
+        ] {
+            trace.add_node(Node::new(kind, name));
+        }
+        let left_out = beside(&trace, &[0, 2].map(NodeId));
+        assert_eq!(left_out, [3, 4].map(NodeId));
+    }
+}
