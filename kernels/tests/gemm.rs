@@ -2,7 +2,7 @@
 
 use half::bf16;
 use streamweir_kernels::conformance;
-use streamweir_kernels::gemm::{GemmLibrary, GemmShape};
+use streamweir_kernels::gemm::{GemmLibrary, GemmOptions, GemmShape};
 use streamweir_sched::{CaptureOptions, Device, Error};
 
 #[test]
@@ -29,7 +29,10 @@ fn sizes_that_no_product_has_are_named() {
         GemmShape::new(1, 8, 4),
         GemmShape::grouped(1, 70_000, 8, 8),
     ]
-    .map(|shape| library.gemm::<bf16>(shape, 0).unwrap_err().to_string());
+    .map(|shape| {
+        let refused = library.gemm::<bf16>(shape, GemmOptions::default());
+        refused.unwrap_err().to_string()
+    });
     assert_eq!(
         texts,
         [
@@ -47,7 +50,7 @@ fn buffers_that_are_too_short_are_named() {
     let device = Device::sim(0);
     let gemm = GemmLibrary::new(&device)
         .unwrap()
-        .gemm::<f32>(GemmShape::new(2, 16, 8), 0)
+        .gemm::<f32>(GemmShape::new(2, 16, 8), GemmOptions::default())
         .unwrap();
     let x = device.persistent::<bf16>("x", 31).unwrap();
     let weight = device.persistent::<bf16>("weight", 128).unwrap();

@@ -2,7 +2,7 @@
 //! bits, which are near the reference.
 
 use streamweir::kernels::conformance;
-use streamweir::kernels::gemm::{GemmLibrary, GemmShape};
+use streamweir::kernels::gemm::{GemmLibrary, GemmOptions, GemmShape};
 
 use super::{Outcome, Test, ensure};
 
@@ -28,7 +28,11 @@ pub(crate) const TESTS: &[Test] = &[
             // Few results of a long sum: what the library likes to split.
             let shape = GemmShape::new(8, 16_384, 64);
             for workspace in [0, 1 << 20] {
-                let gemm = library.gemm::<f32>(shape, workspace)?;
+                let options = GemmOptions {
+                    workspace,
+                    ..GemmOptions::default()
+                };
+                let gemm = library.gemm::<f32>(shape, options)?;
                 ensure(gemm.workspace() <= workspace, || {
                     format!("{} bytes of {workspace}", gemm.workspace())
                 })?;

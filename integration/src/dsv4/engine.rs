@@ -12,9 +12,9 @@ use super::arm::{AboveLargest, Arm, EngineOptions, Exec, Packing, Pools, Setup};
 use super::decoder::Decoder;
 use super::error::Error;
 use super::inputs::Row;
-use super::kernels::Products;
 use super::model::{Capacity, Model};
 use super::pages::Pages;
+use super::products::Products;
 use super::watch::Watch;
 
 /// The streams of the indexer, whose chain of small kernels main waits for: they
@@ -67,12 +67,7 @@ impl Engine {
         let products = setup
             .buckets
             .iter()
-            .map(|&bucket| {
-                Ok((
-                    bucket,
-                    Products::new(&model.library, &setup.config, bucket)?,
-                ))
-            })
+            .map(|&bucket| Ok((bucket, Products::new(&device, &model, bucket)?)))
             .collect::<Result<_, Error>>()?;
         Ok(Self {
             device,
@@ -259,7 +254,7 @@ impl Engine {
             _ => return Err(self.no_room(batch)),
         };
         if !self.wide.contains_key(&rows) {
-            let products = Products::new(&self.model.library, &self.setup.config, rows)?;
+            let products = Products::new(&self.device, &self.model, rows)?;
             self.wide.insert(rows, products);
         }
         Ok(rows)

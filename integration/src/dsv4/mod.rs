@@ -40,10 +40,12 @@ mod matrix;
 mod metadata;
 mod model;
 mod pages;
+mod products;
 mod profile;
 mod random;
 mod sessions;
 mod soak;
+mod timer;
 mod watch;
 mod weights;
 

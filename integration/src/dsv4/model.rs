@@ -13,9 +13,10 @@ use super::config::{Config, IndexKeys, Overlap};
 use super::content::Content;
 use super::error::Error;
 use super::inputs::Inputs;
-use super::kernels::{Kernels, Products};
+use super::kernels::Kernels;
 use super::layer::{EPSILON, Step};
 use super::metadata::Metadata;
+use super::products::Products;
 use super::weights::ModelWeights;
 
 /// How large the caches are, and for how many rows there are inputs.

@@ -7,7 +7,8 @@
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::error::Error as StdError;
 use std::ffi::c_void;
-use std::mem::MaybeUninit;
+use std::mem;
+use std::num::NonZeroU32;
 use std::ptr;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use streamweir_sched::{
     Buffer, Device, ForeignAddresses, ForeignCall, Lane, Stream, VisibleOn, reads, writes,
 };
 
-use super::{GemmError, GemmShape};
+use super::{GemmError, GemmOptions, GemmShape};
 
 /// What every operand's address is a multiple of, in bytes.
 const ALIGNMENT: u32 = 16;
@@ -30,8 +31,8 @@ const WORKSPACE_ALIGNMENT: usize = 256;
 #[derive(Debug)]
 pub(super) struct Lt {
     handle: sys::cublasLtHandle_t,
-    // The context that the handle belongs to lives as long as the device.
-    _device: Device,
+    // The context that the handle belongs to lives as long as this.
+    device: Device,
 }
 
 // SAFETY: the library lets several threads use one handle at once, and nothing
@@ -57,7 +58,7 @@ impl Lt {
         let handle = device.prepare(|_| lt::create_handle().map_err(failed("cublasLtCreate")))?;
         Ok(Arc::new(Self {
             handle,
-            _device: device.clone(),
+            device: device.clone(),
         }))
     }
 }
@@ -141,25 +142,43 @@ impl Drop for Matrix {
 struct Description(sys::cublasLtMatmulDesc_t);
 
 impl Description {
-    fn new() -> Result<Self, GemmError> {
+    /// A product for so many multiprocessors, or all.
+    fn new(multiprocessors: Option<u32>) -> Result<Self, GemmError> {
+        use sys::cublasLtMatmulDescAttributes_t as attribute;
+
         let desc = lt::create_matmul_desc(
             sys::cublasComputeType_t::CUBLAS_COMPUTE_32F,
             sys::cudaDataType_t::CUDA_R_32F,
         )
         .map_err(failed("cublasLtMatmulDescCreate"))?;
         let description = Self(desc);
-        let transposed = 1_i32;
+        description.set(attribute::CUBLASLT_MATMUL_DESC_TRANSA, 1)?;
+        if let Some(count) = multiprocessors {
+            // No device has 2^31.
+            description.set(
+                attribute::CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+                count as i32,
+            )?;
+        }
+        Ok(description)
+    }
+
+    /// Sets an attribute that is an i32.
+    fn set(
+        &self,
+        attribute: sys::cublasLtMatmulDescAttributes_t,
+        value: i32,
+    ) -> Result<(), GemmError> {
         // SAFETY: a live description, and a value of the attribute's size.
         unsafe {
             lt::set_matmul_desc_attribute(
-                description.0,
-                sys::cublasLtMatmulDescAttributes_t::CUBLASLT_MATMUL_DESC_TRANSA,
-                (&raw const transposed).cast(),
-                size_of_val(&transposed),
+                self.0,
+                attribute,
+                (&raw const value).cast(),
+                size_of_val(&value),
             )
         }
-        .map_err(failed("cublasLtMatmulDescSetAttribute"))?;
-        Ok(description)
+        .map_err(failed("cublasLtMatmulDescSetAttribute"))
     }
 }
 
@@ -221,32 +240,37 @@ impl Drop for Preference {
     }
 }
 
-/// A product with its algorithm. What it points to lives in the library and is
-/// only read by launches.
+/// What is computed, and how its operands lie.
 #[derive(Debug)]
-pub(super) struct Product {
+struct Operation {
     description: Description,
     weight: Matrix,
     x: Matrix,
     y: Matrix,
+}
+
+// SAFETY: the library reads descriptions and layouts in a launch and keeps no
+// state in them, so threads may share them.
+unsafe impl Send for Operation {}
+// SAFETY: as above.
+unsafe impl Sync for Operation {}
+
+/// A product with its algorithm. What it points to lives in the library and is
+/// only read by launches.
+#[derive(Debug)]
+pub(super) struct Product {
+    operation: Arc<Operation>,
     algorithm: sys::cublasLtMatmulAlgo_t,
     workspace: usize,
     library: Arc<Lt>,
 }
 
-// SAFETY: the library reads descriptions and layouts in a launch and keeps no
-// state in them, so threads may share them; the rest is plain data.
-unsafe impl Send for Product {}
-// SAFETY: as above.
-unsafe impl Sync for Product {}
-
-impl Product {
-    pub(super) fn choose(
-        library: &Arc<Lt>,
+impl Operation {
+    fn new(
         shape: GemmShape,
         f32_out: bool,
-        workspace: usize,
-    ) -> Result<Arc<Self>, GemmError> {
+        multiprocessors: Option<u32>,
+    ) -> Result<Self, GemmError> {
         use sys::cudaDataType_t::{CUDA_R_16BF, CUDA_R_32F};
 
         let GemmShape {
@@ -257,8 +281,8 @@ impl Product {
         } = shape;
         let wide = |a: u32, b: u32| u64::from(a) * u64::from(b);
         let output = if f32_out { CUDA_R_32F } else { CUDA_R_16BF };
-        let mut product = Self {
-            description: Description::new()?,
+        Ok(Self {
+            description: Description::new(multiprocessors)?,
             weight: Matrix::new(
                 CUDA_R_16BF,
                 (width, rows),
@@ -277,24 +301,39 @@ impl Product {
                 wide(groups, rows),
                 (groups, rows.into()),
             )?,
-            algorithm: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
-            workspace: 0,
-            library: library.clone(),
-        };
-        let preference = Preference::new(workspace)?;
-        let mut found = MaybeUninit::<sys::cublasLtMatmulHeuristicResult_t>::zeroed();
+        })
+    }
+}
+
+impl Product {
+    /// The product with each of at most `most` algorithms, and one at the least.
+    pub(super) fn choose(
+        library: &Arc<Lt>,
+        shape: GemmShape,
+        f32_out: bool,
+        options: GemmOptions,
+        most: usize,
+    ) -> Result<Vec<Arc<Self>>, GemmError> {
+        let there = library.device.info().multiprocessors;
+        let fewer = |&count: &u32| count < there;
+        let multiprocessors = options.multiprocessors.map(NonZeroU32::get).filter(fewer);
+        let operation = Arc::new(Operation::new(shape, f32_out, multiprocessors)?);
+        let preference = Preference::new(options.workspace)?;
+        // SAFETY: the library's results are numbers, for which zero is a value.
+        let nothing: sys::cublasLtMatmulHeuristicResult_t = unsafe { mem::zeroed() };
+        let mut found = vec![nothing; most];
         let mut count = 0;
-        // SAFETY: live descriptors, and room for the one result that is asked for.
+        // SAFETY: live descriptors, and room for as many results as are asked for.
         unsafe {
             sys::cublasLtMatmulAlgoGetHeuristic(
                 library.handle,
-                product.description.0,
-                product.weight.0,
-                product.x.0,
-                product.y.0,
-                product.y.0,
+                operation.description.0,
+                operation.weight.0,
+                operation.x.0,
+                operation.y.0,
+                operation.y.0,
                 preference.0,
-                1,
+                most as i32,
                 found.as_mut_ptr(),
                 &raw mut count,
             )
@@ -304,14 +343,23 @@ impl Product {
             sys::cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED => Ok(()),
             _ => Err(failed("cublasLtMatmulAlgoGetHeuristic")(error)),
         })?;
-        if count < 1 {
-            return Err(GemmError::NoAlgorithm { shape, workspace });
+        found.truncate(count.max(0) as usize);
+        found.retain(|result| result.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
+        if found.is_empty() {
+            return Err(GemmError::NoAlgorithm {
+                shape,
+                workspace: options.workspace,
+            });
         }
-        // SAFETY: the library has filled it.
-        let found = unsafe { found.assume_init() };
-        product.algorithm = found.algo;
-        product.workspace = found.workspaceSize;
-        Ok(Arc::new(product))
+        let product = |result: sys::cublasLtMatmulHeuristicResult_t| {
+            Arc::new(Self {
+                operation: operation.clone(),
+                algorithm: result.algo,
+                workspace: result.workspaceSize,
+                library: library.clone(),
+            })
+        };
+        Ok(found.into_iter().map(product).collect())
     }
 
     pub(super) fn workspace(&self) -> usize {
@@ -367,23 +415,24 @@ impl Product {
                 .into());
             }
         }
+        let operation = &self.operation;
         let (one, zero) = (1.0_f32, 0.0_f32);
         // SAFETY: live descriptors and handle; addresses of memory of the sizes
         // that the layouts describe, and of the workspace.
         unsafe {
             lt::matmul(
                 self.library.handle,
-                self.description.0,
+                operation.description.0,
                 (&raw const one).cast(),
                 (&raw const zero).cast(),
                 weight as *const c_void,
-                self.weight.0,
+                operation.weight.0,
                 x as *const c_void,
-                self.x.0,
+                operation.x.0,
                 y as *const c_void,
-                self.y.0,
+                operation.y.0,
                 y as *mut c_void,
-                self.y.0,
+                operation.y.0,
                 ptr::from_ref(&self.algorithm),
                 at.workspace.unwrap_or(0) as *mut c_void,
                 self.workspace,

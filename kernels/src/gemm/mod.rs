@@ -5,7 +5,7 @@
 //! grouped output projection.
 //!
 //! What makes a library's product fit for capture is fixed before one begins. A
-//! [`Gemm`] asks the library once for an algorithm and keeps it by value, so an
+//! [`Gemm`] has the algorithm that the library proposed and keeps it by value, so an
 //! eager run, a live and a planned capture launch the same kernels over the same
 //! order of sums and give the same bits. Algorithms that keep counters in the
 //! output are excluded. The workspace that the algorithm needs is scratch of the
@@ -21,6 +21,7 @@ mod lt;
 mod twin;
 
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 use half::bf16;
 use streamweir_sched::{Buffer, Device, Lane, Stream, VisibleOn, part};
@@ -95,6 +96,29 @@ impl GemmShape {
     }
 }
 
+/// What an algorithm may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GemmOptions {
+    /// Bytes of workspace at the most.
+    pub workspace: usize,
+    /// Multiprocessors that the product shall make do with: work of other streams has
+    /// the rest. All of the device with `None`, or where it has no more. The library
+    /// takes it as a target; it chooses tiles, and the blocks of kernels that stay on
+    /// their multiprocessor, by it.
+    pub multiprocessors: Option<NonZeroU32>,
+}
+
+impl Default for GemmOptions {
+    /// All multiprocessors, and the workspace that is worth giving: with more,
+    /// cuBLASLt finds nothing faster for the products of a decode step.
+    fn default() -> Self {
+        Self {
+            workspace: 8 << 20,
+            multiprocessors: None,
+        }
+    }
+}
+
 /// What products of one device are made with.
 #[derive(Clone, Debug)]
 pub struct GemmLibrary(Library);
@@ -107,6 +131,9 @@ enum Library {
 }
 
 impl GemmLibrary {
+    /// The most algorithms that [`proposals`](Self::proposals) gives.
+    pub const PROPOSALS: usize = 8;
+
     /// Loads what `device` needs: cuBLASLt on a CUDA device, the twins on the
     /// simulated one.
     ///
@@ -122,8 +149,8 @@ impl GemmLibrary {
         }
     }
 
-    /// The product of these sizes, its algorithm chosen among those that need at
-    /// most `workspace` bytes.
+    /// The product of these sizes, with the algorithm that the library thinks the
+    /// fastest.
     ///
     /// # Errors
     /// When a size is zero, `width` or `rows` is no multiple of 8 (16-byte rows),
@@ -131,23 +158,51 @@ impl GemmLibrary {
     pub fn gemm<O: GemmOutput>(
         &self,
         shape: GemmShape,
-        workspace: usize,
+        options: GemmOptions,
     ) -> Result<Gemm<O>, GemmError> {
+        let mut found = self.at_most(1, shape, options)?;
+        Ok(found.swap_remove(0))
+    }
+
+    /// The product of these sizes with each algorithm that the library proposes, at
+    /// most [`PROPOSALS`](Self::PROPOSALS), what it thinks the fastest first. Between
+    /// the first few it guesses: who runs a product often, measures. Two of them may
+    /// differ in the last bits of a sum.
+    ///
+    /// # Errors
+    /// As [`gemm`](Self::gemm).
+    pub fn proposals<O: GemmOutput>(
+        &self,
+        shape: GemmShape,
+        options: GemmOptions,
+    ) -> Result<Vec<Gemm<O>>, GemmError> {
+        self.at_most(Self::PROPOSALS, shape, options)
+    }
+
+    /// One of these at the least.
+    fn at_most<O: GemmOutput>(
+        &self,
+        most: usize,
+        shape: GemmShape,
+        options: GemmOptions,
+    ) -> Result<Vec<Gemm<O>>, GemmError> {
         shape.check()?;
-        let plan = match &self.0 {
-            Library::Twins(twins) => Plan::Twin(O::kernel(twins).clone()),
+        let plans = match &self.0 {
+            Library::Twins(twins) => vec![Plan::Twin(O::kernel(twins).clone())],
             #[cfg(feature = "cuda")]
             Library::Lt(library) => {
-                Plan::Lt(lt::Product::choose(library, shape, O::IS_F32, workspace)?)
+                let found = lt::Product::choose(library, shape, O::IS_F32, options, most)?;
+                found.into_iter().map(Plan::Lt).collect()
             }
         };
         #[cfg(not(feature = "cuda"))]
-        let _ = workspace;
-        Ok(Gemm {
+        let _ = (most, options);
+        let gemm = |plan| Gemm {
             shape,
             plan,
             output: PhantomData,
-        })
+        };
+        Ok(plans.into_iter().map(gemm).collect())
     }
 }
 
@@ -167,10 +222,6 @@ enum Plan<O: GemmOutput> {
 }
 
 impl<O: GemmOutput> Gemm<O> {
-    /// The workspace that is worth giving: with more, cuBLASLt finds nothing
-    /// faster for the products of a decode step.
-    pub const WORKSPACE: usize = 8 << 20;
-
     /// The sizes.
     pub const fn shape(&self) -> GemmShape {
         self.shape

@@ -1,12 +1,12 @@
 //! One attention layer: what runs on which stream, and where streams meet.
 //!
 //! ```text
-//! main        x ─ norm ─┬─ wqkv_a ─┬─ q norm ─┬─ wq_b ─ norm, rope ─────┬─ attention ─ wo_a ─ wo_b ─ next x
-//! kv                    │          └─ norm, rope, store in the window ──┤
-//! compressor            ├─ kv and scores ─ compress, store entries ─────┤
-//! indexer               ├─ kv and scores ─ compress, store keys ─┬──────┴─ logits ─ top-k (joined)
-//! idx_weights           ├─ head weights ─┐                       │
-//! idx_q                 │                └─┴─ wq_b ─ rope, Hadamard ┘
+//! main         x ─ norm ─┬─ wqkv_a ─┬─ q norm ─┬─ wq_b ─ norm, rope ──────────────────────┬─ attention ─ wo_a ─ wo_b ─ next x
+//! kv                     │          ├─ norm, rope, store in the window ───────────────────┤
+//! compressor             ├─ kv and scores ─ compress, store entries ──────────────────────┤
+//! indexer                │          └─ kv and scores ─ compress, store keys ─┬─ logits ─ top-k ┘
+//! idx_weights            └─ head weights ─┐                                  │
+//! idx_q                                   └────┴─ wq_b ─ rope, Hadamard ─────┘
 //! ```
 //!
 //! A layer without entries has neither compressor nor indexer, one with entries
@@ -26,9 +26,9 @@ use streamweir_sched::{Capture, Scratch, Stream};
 use super::cache::{Entries, LayerCache};
 use super::config::{LayerKind, Overlap};
 use super::error::Error;
-use super::kernels::Products;
 use super::metadata::Metadata;
 use super::model::Model;
+use super::products::Products;
 use super::weights::LayerWeights;
 
 /// Added to the mean square in every norm.
@@ -83,18 +83,26 @@ impl Layer<'_> {
         let h = main.scratch::<bf16>("h", step.len(config.hidden))?;
         self.norm(main, x, &self.weights.norm, &h)?;
 
-        // The work that needs h alone begins beside the first projection.
+        // Work that needs h alone and is long begins beside the first projection.
         let full = step.overlap == Overlap::Full;
         let indexed = self.kind == LayerKind::C4;
         let compressor = self.fork(full && self.kind != LayerKind::Window, main, "compressor")?;
-        let indexer = self.fork(indexed && step.overlap != Overlap::Off, main, "indexer")?;
-        // Where the indexer has one stream, it is that of its weights, too.
-        let from = if full { main } else { &indexer };
-        let idx_weights = self.fork(indexed && full, from, "idx_weights")?;
+        let idx_weights = match indexed && full {
+            true => Some(self.fork(true, main, "idx_weights")?),
+            false => None,
+        };
 
         let qkv_a = main.scratch::<bf16>("qkv_a", step.len(config.qkv()))?;
         let weight = &self.weights.qkv_a;
         step.products.qkv_a.launch(main, &h, weight, &qkv_a)?;
+        // The index keys have time until the index queries: beside the projection
+        // they would cost it multiprocessors.
+        let indexer = self.fork(indexed && step.overlap != Overlap::Off, main, "indexer")?;
+        let idx_weights = match idx_weights {
+            Some(stream) => stream,
+            // The indexer has one stream for all.
+            None => self.fork(false, &indexer, "idx_weights")?,
+        };
         let kv = self.fork(full, main, "kv")?;
         self.store_window(&kv, &qkv_a)?;
         let q_lora = main.scratch::<bf16>("q_lora", step.len(config.q_lora))?;

@@ -6,9 +6,9 @@ use streamweir_sched::Device;
 use streamweir_trace::{NodeId, Trace};
 
 use super::roles::Roles;
-use super::timer::Timer;
 use crate::dsv4::error::Error;
 use crate::dsv4::model::Model;
+use crate::dsv4::timer::Timer;
 
 /// Words of each of the two buffers that are moved to measure the bandwidth: far
 /// more than a cache holds.

@@ -13,7 +13,6 @@
 
 mod limit;
 mod roles;
-mod timer;
 mod what_if;
 
 use streamweir_kernels::layout::PageLayout;
@@ -22,7 +21,6 @@ use streamweir_sched::{ArenaConfig, Device, Graph};
 pub use roles::Role;
 
 use self::limit::{bandwidth, critical_path};
-use self::timer::Timer;
 use super::arm::{Arm, Exec, Pools, Setup};
 use super::cache::KeyPages;
 use super::config::{LayerKind, Overlap, WINDOW};
@@ -30,6 +28,7 @@ use super::engine::Engine;
 use super::error::Error;
 use super::inputs::Row;
 use super::pages::Sequence;
+use super::timer::Timer;
 use crate::common::name_of;
 
 /// What is measured.

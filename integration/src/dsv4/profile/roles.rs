@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use streamweir_sched::Graph;
 use streamweir_trace::{Node, NodeId, NodeKind, Trace};
 
-use super::timer::Timer;
 use crate::dsv4::config::Config;
 use crate::dsv4::error::Error;
+use crate::dsv4::timer::Timer;
 
 /// Replays of a chain.
 const REPLAYS: usize = 5;

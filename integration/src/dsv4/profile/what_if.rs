@@ -13,8 +13,8 @@ use streamweir_sched::Graph;
 use streamweir_trace::{NodeId, NodeKind, Trace};
 
 use super::roles::{Roles, same_call};
-use super::timer::Timer;
 use crate::dsv4::error::Error;
+use crate::dsv4::timer::Timer;
 
 /// Replays without some nodes.
 const REPLAYS: usize = 9;

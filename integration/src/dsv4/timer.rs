@@ -2,7 +2,7 @@
 
 use streamweir_sched::{Device, DeviceStream, Event, Graph};
 
-use crate::dsv4::error::Error;
+use super::error::Error;
 
 /// Replays before any is timed.
 const WARM_UP: usize = 3;

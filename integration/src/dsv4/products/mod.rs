@@ -1,0 +1,93 @@
+//! The matrix products of a step.
+//!
+//! The algorithms are fixed when they are made, one set for each number of rows, so
+//! that an eager run and every graph of these rows give the same bits. For the
+//! products of main, which the step waits for, they are what is measured to be the
+//! fastest; two engines may decide otherwise, and then differ in last bits.
+
+mod fastest;
+
+use std::num::NonZeroU32;
+
+use half::bf16;
+use streamweir_kernels::gemm::{Gemm, GemmOptions, GemmOutput, GemmShape};
+use streamweir_sched::{Device, Persistent};
+
+use self::fastest::fastest;
+use super::config::{Config, HEAD_DIM, INDEX_DIM};
+use super::error::Error;
+use super::model::Model;
+use super::weights::LayerWeights;
+
+/// Multiprocessors for the compressor's product of a C4 layer, which runs beside the
+/// first projection and the queries' product. With all of an H200's 132 it comes to
+/// its end sooner and both of these later.
+const FOR_C4_SCORES: u32 = 32;
+/// Multiprocessors for the product of the index queries, beside that of the queries.
+const FOR_INDEX_QUERIES: u32 = 48;
+
+/// The products of a step of so many rows.
+pub(super) struct Products {
+    pub(super) qkv_a: Gemm<bf16>,
+    pub(super) q_b: Gemm<bf16>,
+    pub(super) o_a: Gemm<bf16>,
+    pub(super) o_b: Gemm<bf16>,
+    pub(super) c4_scores: Gemm<f32>,
+    pub(super) c128_scores: Gemm<f32>,
+    pub(super) key_scores: Gemm<f32>,
+    pub(super) head_weights: Gemm<f32>,
+    pub(super) index_q_b: Gemm<bf16>,
+    pub(super) head: Gemm<f32>,
+}
+
+impl Products {
+    pub(super) fn new(device: &Device, model: &Model, rows: u32) -> Result<Self, Error> {
+        let measured = |shape, weight: fn(&LayerWeights) -> &Persistent<bf16>| {
+            let weights: Vec<_> = model.weights.layers.iter().map(weight).collect();
+            let options = GemmOptions::default();
+            let proposals = model.library.proposals::<bf16>(shape, options)?;
+            fastest(device, proposals, &weights)
+        };
+        let shape = |width, out| GemmShape::new(rows, width, out);
+        let Config {
+            hidden,
+            q_lora,
+            o_lora,
+            o_groups,
+            ..
+        } = model.config;
+        let config = &model.config;
+        Ok(Self {
+            qkv_a: measured(shape(hidden, config.qkv()), |layer| &layer.qkv_a)?,
+            q_b: measured(shape(q_lora, config.query()), |layer| &layer.q_b)?,
+            o_a: measured(
+                GemmShape::grouped(rows, o_groups, config.query() / o_groups, o_lora),
+                |layer| &layer.o_a,
+            )?,
+            o_b: measured(shape(o_groups * o_lora, hidden), |layer| &layer.o_b)?,
+            c4_scores: beside(model, shape(hidden, 4 * HEAD_DIM), Some(FOR_C4_SCORES))?,
+            c128_scores: beside(model, shape(hidden, 2 * HEAD_DIM), None)?,
+            key_scores: beside(model, shape(hidden, 4 * INDEX_DIM), None)?,
+            head_weights: beside(model, shape(hidden, config.index_heads), None)?,
+            index_q_b: beside(
+                model,
+                shape(q_lora, config.index_query()),
+                Some(FOR_INDEX_QUERIES),
+            )?,
+            head: beside(model, shape(hidden, config.vocabulary), None)?,
+        })
+    }
+}
+
+/// What the library thinks the fastest, with so many multiprocessors or all.
+fn beside<O: GemmOutput>(
+    model: &Model,
+    shape: GemmShape,
+    multiprocessors: Option<u32>,
+) -> Result<Gemm<O>, Error> {
+    let options = GemmOptions {
+        multiprocessors: multiprocessors.and_then(NonZeroU32::new),
+        ..GemmOptions::default()
+    };
+    Ok(model.library.gemm(shape, options)?)
+}
