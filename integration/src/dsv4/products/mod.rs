@@ -19,11 +19,12 @@ use super::error::Error;
 use super::model::Model;
 use super::weights::LayerWeights;
 
-/// Multiprocessors for the compressor's product of a C4 layer, which runs beside the
-/// first projection and the queries' product. With all of an H200's 132 it comes to
-/// its end sooner and both of these later.
+/// Multiprocessors for the compressors' products, of an H200's 132: with all of them a
+/// product comes to its end sooner, and the first projection and that of the queries
+/// beside it later. By measurement (docs/gpu-results.md, "Leaving room").
 const FOR_C4_SCORES: u32 = 32;
-/// Multiprocessors for the product of the index queries, beside that of the queries.
+const FOR_C128_SCORES: u32 = 48;
+/// Likewise for that of the index queries, beside the queries'.
 const FOR_INDEX_QUERIES: u32 = 48;
 
 /// The products of a step of so many rows.
@@ -66,7 +67,7 @@ impl Products {
             )?,
             o_b: measured(shape(o_groups * o_lora, hidden), |layer| &layer.o_b)?,
             c4_scores: beside(model, shape(hidden, 4 * HEAD_DIM), Some(FOR_C4_SCORES))?,
-            c128_scores: beside(model, shape(hidden, 2 * HEAD_DIM), None)?,
+            c128_scores: beside(model, shape(hidden, 2 * HEAD_DIM), Some(FOR_C128_SCORES))?,
             key_scores: beside(model, shape(hidden, 4 * INDEX_DIM), None)?,
             head_weights: beside(model, shape(hidden, config.index_heads), None)?,
             index_q_b: beside(
