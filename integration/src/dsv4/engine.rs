@@ -272,6 +272,12 @@ impl Engine {
         self.model.inputs.stage(&self.device, batch)
     }
 
+    /// The products of the smallest bucket.
+    pub(super) fn smallest_products(&self) -> &Products {
+        let mut buckets = self.products.values();
+        buckets.next().expect("a setup has buckets")
+    }
+
     pub(super) fn model(&self) -> &Model {
         &self.model
     }

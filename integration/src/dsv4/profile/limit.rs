@@ -1,26 +1,29 @@
 //! What bounds a step from below, up to what kernels save that start early: their
 //! times are those of chains in order.
 
+use half::bf16;
 use streamweir_kernels::dsv4::count_differences;
 use streamweir_sched::Device;
 use streamweir_trace::{NodeId, Trace};
 
 use super::roles::Roles;
+use crate::dsv4::engine::Engine;
 use crate::dsv4::error::Error;
-use crate::dsv4::model::Model;
 use crate::dsv4::timer::Timer;
 
 /// Words of each of the two buffers that are moved to measure the bandwidth: far
 /// more than a cache holds.
 const WORDS: u32 = 1 << 28;
-/// Times that they are moved.
+/// Times that they are moved, and that the weights of all layers are read.
 const LAPS: u32 = 4;
 
-/// Bytes in a second that the memory is seen to move, the larger of two: what a
-/// comparison of two large buffers reads, which writes nothing while they are equal,
-/// and what a copy of one to the other reads and writes. Neither is the most that
-/// some kernel may reach.
-pub(super) fn bandwidth(device: &Device, model: &Model, timer: &Timer) -> Result<f64, Error> {
+/// Bytes in a second that the memory is seen to move, the largest of three: what a
+/// comparison of two large buffers reads, which writes nothing while they are equal;
+/// what a copy of one to the other reads and writes; and what the queries' products of
+/// all layers, one after the other, read of their weights. None of them is the most
+/// that some kernel may reach.
+pub(super) fn bandwidth(device: &Device, engine: &Engine, timer: &Timer) -> Result<f64, Error> {
+    let model = engine.model();
     let [left, right] = [
         device.persistent::<u32>("moved to measure, left", WORDS as usize)?,
         device.persistent::<u32>("moved to measure, right", WORDS as usize)?,
@@ -45,11 +48,27 @@ pub(super) fn bandwidth(device: &Device, model: &Model, timer: &Timer) -> Result
         }
         Ok(())
     })?;
-    let us = timer.in_turn(&[&comparison, &copy], 5)?;
-    let least = us.into_iter().fold(f64::INFINITY, f64::min);
-    // Either way both buffers go by once a lap.
-    let bytes = 2 * u64::from(WORDS) * 4 * u64::from(LAPS);
-    Ok(bytes as f64 / least * 1e6)
+    let product = &engine.smallest_products().q_b;
+    let (products, ()) = device.capture::<_, Error>("bandwidth of products", |capture| {
+        let main = capture.origin();
+        let x = main.scratch::<bf16>("x", product.shape().x_len())?;
+        let y = main.scratch::<bf16>("y", product.shape().y_len())?;
+        main.fill(&x, 0)?;
+        for _ in 0..LAPS {
+            for layer in &model.weights.layers {
+                product.launch(&main, &x, &layer.q_b, &y)?;
+            }
+        }
+        Ok(())
+    })?;
+    // Both buffers go by once a lap, and the weights of all layers.
+    let buffers = 2 * size_of::<u32>() as u64 * u64::from(WORDS);
+    let weights = (model.weights.layers.iter()).map(|layer| layer.q_b.range().len());
+    let laps = u64::from(LAPS);
+    let moved = [buffers, buffers, weights.sum()].map(|bytes| (bytes * laps) as f64);
+    let us = timer.in_turn(&[&comparison, &copy, &products], 5)?;
+    let each = moved.iter().zip(us).map(|(bytes, us)| bytes / us * 1e6);
+    Ok(each.fold(0.0, f64::max))
 }
 
 /// The longest path through a graph.

@@ -116,7 +116,7 @@ impl Profile {
     ) -> Result<Self, Error> {
         let timer = Timer::new(device)?;
         let mut engine = Engine::new(device, setup.clone())?;
-        let bandwidth = bandwidth(device, engine.model(), &timer)?;
+        let bandwidth = bandwidth(device, &engine, &timer)?;
         let mut points = Vec::new();
         let mut pages = engine.reset()?;
         let rows = setup.capacity.rows;
