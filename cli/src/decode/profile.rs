@@ -89,7 +89,7 @@ impl fmt::Display for Table<'_> {
         for point in points {
             writeln!(
                 f,
-                "  {:>5} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>7.3}x {:>9.1} {:>9.1} {:>8.0}% {:>6}",
+                "  {:>5} {:>8} {:>9.1} {:>9.1} {:>9.1} {:>7.3}x {:>9.1} {:>9.1} {:>8.1}% {:>6}",
                 point.bucket,
                 point.context,
                 point.us(Overlap::Off),
