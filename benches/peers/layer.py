@@ -1,7 +1,7 @@
 """The layers of `streamweir decode`, made of PyTorch's operators.
 
-The same sizes, the same kinds of layers and the same forks: latents, compressor
-and indexer on side streams, attention on the main one, captured into one graph.
+The same sizes and the same kinds of layers: latents, compressor and indexer on a
+side stream each, attention on the main one, captured into one graph.
 Latents and index keys are bf16 here, for no operator reads the packed formats.
 Prints microseconds per layer with the overlap off and on, to be put beside
 `streamweir decode --profile`.

@@ -20,6 +20,12 @@ impl Paint {
         Self(wanted && io::stdout().is_terminal())
     }
 
+    /// No colour.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(false)
+    }
+
     pub(crate) fn bold<T: fmt::Display>(self, text: T) -> Painted<T> {
         self.with("1", text)
     }

@@ -137,6 +137,22 @@ fn wrong_words_are_usage_errors() {
 }
 
 #[test]
+fn more_sequences_than_pages_are_refused() {
+    for arguments in [
+        &["--device", "sim", "--sessions", "4294967295"][..],
+        &["--device", "sim", "--soak", "5", "--buckets", "4294967295"],
+    ] {
+        let output = decode(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let stderr = str::from_utf8(&output.stderr).unwrap();
+        assert!(
+            stderr.contains("4294967295 sequences of up to"),
+            "{arguments:?}: {stderr}"
+        );
+    }
+}
+
+#[test]
 fn a_profile_needs_a_clock() {
     let output = decode(&["--device", "sim", "--profile", "--contexts", "300"]);
     assert_eq!(output.status.code(), Some(2));

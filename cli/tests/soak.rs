@@ -100,6 +100,10 @@ fn a_second_visit_goes_on_from_the_first() {
         ),
         (&["--packing", "ordered"], "its packing is planned"),
         (&["--seed", "2"], "its seed is 1 and here it is 2"),
+        (
+            &["--buckets", "2"],
+            "its list of buckets is 1,2,4 and here it is 2",
+        ),
     ] {
         let output = soak("1", &file, options);
         let stderr = str::from_utf8(&output.stderr).unwrap();
@@ -114,7 +118,8 @@ fn a_second_visit_goes_on_from_the_first() {
 fn an_older_state_is_of_the_other_load() {
     let old = r#"{"device": "streamweir simulated device", "config": "tiny", "layers": 3,
         "context": 256, "index_k": "bf16", "packing": "planned", "seed": 1, "batches": 1,
-        "faults": 0, "buckets": {"4": {"replays": 5, "differing_words": 0}}}"#;
+        "faults": 0, "buckets": {"1": {"replays": 1, "differing_words": 0},
+        "2": {"replays": 1, "differing_words": 0}, "4": {"replays": 3, "differing_words": 0}}}"#;
     let (_folder, file) = file(Some(old));
     let output = soak("1", &file, &[]);
     let stderr = str::from_utf8(&output.stderr).unwrap();
@@ -146,7 +151,8 @@ fn what_is_no_state_is_left_alone() {
 fn a_state_that_is_not_clean_stays_so() {
     let seen = r#"{"device": "streamweir simulated device", "config": "tiny", "layers": 3,
         "context": 256, "index_k": "bf16", "packing": "planned", "pdl": true, "seed": 1,
-        "batches": 1, "faults": 0, "buckets": {"4": {"replays": 5, "differing_words": 2}}}"#;
+        "batches": 1, "faults": 0, "buckets": {"1": {"replays": 1, "differing_words": 0},
+        "2": {"replays": 1, "differing_words": 0}, "4": {"replays": 3, "differing_words": 2}}}"#;
     let (_folder, file) = file(Some(seen));
     let output = soak("5", &file, &[]);
     assert!(!output.status.success());

@@ -235,6 +235,47 @@ fn the_indexer_is_on_the_streams_that_the_overlap_says() {
     }
 }
 
+/// What is long begins with the first projection, and the index keys behind it.
+#[test]
+fn side_work_begins_where_it_does_not_hold_main_up() {
+    let device = Device::sim(1);
+    let mut engine = Engine::new(&device, setup(IndexKeys::Bf16)).unwrap();
+    let decoder = engine
+        .prepare(arm(Overlap::Full, Pools::Tagged, Exec::Graph))
+        .unwrap();
+    let trace = decoder.graphs()[&3].trace();
+    let product = |scope: &str| {
+        let found = (0..trace.nodes.len()).map(NodeId::at).find(|&id| {
+            trace.scope_of(id).is_some_and(|of| of.ends_with(scope))
+                && trace.node(id).name.starts_with("gemm")
+        });
+        found.unwrap_or_else(|| panic!("no product in {scope}"))
+    };
+    let before = |from: NodeId, to: NodeId| {
+        let mut reached = vec![to];
+        let mut at = 0;
+        while let Some(&node) = reached.get(at) {
+            for edge in trace.edges.iter().filter(|edge| edge.to == node) {
+                if !reached.contains(&edge.from) {
+                    reached.push(edge.from);
+                }
+            }
+            at += 1;
+        }
+        reached.contains(&from)
+    };
+    // Layer 2 is the first with an indexer; its first product on main is that of h.
+    let first = product("layer 2");
+    for (scope, waits) in [
+        ("layer 2/compressor", false),
+        ("layer 2/idx_weights", false),
+        ("layer 2/indexer", true),
+        ("layer 2/idx_q", true),
+    ] {
+        assert_eq!(before(first, product(scope)), waits, "{scope}");
+    }
+}
+
 /// Every kernel of ours that follows a kernel starts early, unless the setup says
 /// otherwise; products of a library never do.
 #[test]

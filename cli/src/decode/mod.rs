@@ -218,7 +218,7 @@ enum ExecChoice {
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Opened { device, .. } = options.device.open(options.seed)?;
     let on_sim = device.info().backend == "sim";
-    let (setup, load) = options.plan(on_sim);
+    let (setup, load) = options.plan(on_sim)?;
     if let Some(path) = &options.layout {
         let file = std::fs::read_to_string(path)
             .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
@@ -269,7 +269,7 @@ fn refused(error: dsv4::Error) -> Failure {
 }
 
 impl Options {
-    fn plan(&self, on_sim: bool) -> (Setup, Load) {
+    fn plan(&self, on_sim: bool) -> Result<(Setup, Load), Failure> {
         let mut config = self.config.unwrap_or(match on_sim {
             true => Config::TINY,
             false => Config::FLASH,
@@ -302,9 +302,16 @@ impl Options {
             true => rows,
             false => load.sessions,
         };
+        let each = config.max_context.div_ceil(PAGE_TOKENS);
+        let pages = (sequences.checked_mul(each)).and_then(|pages| pages.checked_add(1));
         let capacity = Capacity {
             sequences,
-            pages: 1 + sequences * config.max_context.div_ceil(PAGE_TOKENS),
+            pages: pages.ok_or_else(|| {
+                Failure::new(format!(
+                    "{sequences} sequences of up to {each} pages need more pages than a pool has; ask for \
+                     fewer --sessions, smaller --buckets or a shorter --context"
+                ))
+            })?,
             rows,
         };
         let setup = Setup {
@@ -323,7 +330,7 @@ impl Options {
             programmatic: self.pdl == Switch::On,
             seed: self.seed,
         };
-        (setup, load)
+        Ok((setup, load))
     }
 
     fn measured(&self) -> ProfileOptions {

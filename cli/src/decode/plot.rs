@@ -95,48 +95,18 @@ fn draw(profile: &Profile) -> Result<String, Box<dyn std::error::Error>> {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_integration::dsv4::{
-        Capacity, Config, IndexKeys, Overlap, Packing, Point, Setup,
-    };
-
+    use super::super::profile::example;
     use super::*;
 
     #[test]
     fn a_line_for_each_context_over_all_buckets() {
-        let point = |bucket, context, full| Point {
-            bucket,
-            context,
-            steps: vec![(Overlap::Off, 120.0, 1), (Overlap::Full, full, 6)],
-            edge: 1.0,
-            critical_path: 90.0,
-            path_alone: None,
-            bytes: 1 << 30,
-            roles: Vec::new(),
-        };
-        let profile = Profile {
-            device: "cuda:0 card".to_owned(),
-            setup: Setup {
-                config: Config::FLASH,
-                index_keys: IndexKeys::Fp8,
-                buckets: vec![1, 8, 32],
-                capacity: Capacity {
-                    sequences: 32,
-                    pages: 1,
-                    rows: 32,
-                },
-                packing: Packing::Planned,
-                programmatic: true,
-                seed: 1,
-            },
-            bandwidth: 3e12,
-            points: vec![
-                point(1, 2048, 100.0),
-                point(8, 2048, 110.0),
-                point(1, 65_536, 101.0),
-                point(8, 65_536, 112.0),
-                point(32, 65_536, 119.0),
-            ],
-        };
+        let profile = example([
+            (1, 2048, 100.0),
+            (8, 2048, 110.0),
+            (1, 65_536, 101.0),
+            (8, 65_536, 112.0),
+            (32, 65_536, 119.0),
+        ]);
         let svg = draw(&profile).unwrap();
         for text in [
             "2048 tokens",

@@ -234,3 +234,83 @@ impl<'a> JsonPoint<'a> {
         }
     }
 }
+
+/// Points by bucket, context and microseconds with the full overlap, of 120 without
+/// and a longest path of 90.
+#[cfg(test)]
+pub(super) fn example<const N: usize>(points: [(u32, u32, f64); N]) -> Profile {
+    use streamweir_integration::dsv4::{Capacity, Config, IndexKeys, Packing};
+
+    Profile {
+        device: "cuda:0 card".to_owned(),
+        setup: Setup {
+            config: Config::FLASH,
+            index_keys: IndexKeys::Fp8,
+            buckets: vec![1, 8, 32],
+            capacity: Capacity {
+                sequences: 32,
+                pages: 1,
+                rows: 32,
+            },
+            packing: Packing::Planned,
+            programmatic: true,
+            seed: 1,
+        },
+        bandwidth: 3e12,
+        points: points
+            .map(|(bucket, context, full)| Point {
+                bucket,
+                context,
+                steps: vec![(Overlap::Off, 120.0, 1), (Overlap::Full, full, 6)],
+                edge: 1.0,
+                critical_path: 90.0,
+                path_alone: None,
+                bytes: 1 << 20,
+                roles: Vec::new(),
+            })
+            .to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use streamweir_integration::dsv4::Role;
+
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_step_from_its_limit_is_said_where_it_was_measured() {
+        let mut profile = example([(8, 2048, 100.0)]);
+        profile.points[0].roles.push(Role {
+            place: "c4/compressor".to_owned(),
+            kernel: "gemm".to_owned(),
+            call: 0,
+            nodes: 3,
+            us: 9.0,
+            saves: None,
+        });
+        let table = |profile: &Profile| {
+            let paint = Paint::none();
+            Table { profile, paint }.to_string()
+        };
+        let text = table(&profile);
+        assert!(text.contains("90.0%"), "{text}");
+        assert!(!text.contains("saves"), "{text}");
+
+        let point = &mut profile.points[0];
+        point.path_alone = Some(92.5);
+        point.roles[0].saves = Some(5.5);
+        let text = table(&profile);
+        for says in [
+            "c4/compressor            gemm                        3      9.00      27.0      5.5",
+            "overlap takes 100.0 µs",
+            "92.5: 2.5 for forks and joins, and the work beside the path costs it 7.5.",
+        ] {
+            assert!(text.contains(says), "no {says:?} in {text}");
+        }
+        let json = json(&profile).unwrap();
+        for says in [r#""path_alone": 92.5"#, r#""saves": 5.5"#] {
+            assert!(json.contains(says), "no {says} in {json}");
+        }
+    }
+}

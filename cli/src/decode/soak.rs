@@ -32,7 +32,7 @@ struct State {
     buckets: BTreeMap<u32, Bucket>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bucket {
     replays: u64,
@@ -114,7 +114,9 @@ impl State {
             seed: setup.seed,
             batches: 0,
             faults: 0,
-            buckets: BTreeMap::new(),
+            buckets: (setup.buckets.iter())
+                .map(|&bucket| (bucket, Bucket::default()))
+                .collect(),
         }
     }
 
@@ -144,6 +146,7 @@ impl State {
                 ("packing", state.packing.clone()),
                 ("pdl", state.pdl.to_string()),
                 ("seed", state.seed.to_string()),
+                ("list of buckets", state.list()),
             ]
         };
         for ((what, theirs), (_, ours)) in load(&found).into_iter().zip(load(&self)) {
@@ -157,6 +160,11 @@ impl State {
             }
         }
         Ok(found)
+    }
+
+    fn list(&self) -> String {
+        let buckets: Vec<_> = self.buckets.keys().map(u32::to_string).collect();
+        buckets.join(",")
     }
 
     fn tally(&self) -> Tally {

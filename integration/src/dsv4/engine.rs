@@ -67,7 +67,7 @@ impl Engine {
         let products = setup
             .buckets
             .iter()
-            .map(|&bucket| Ok((bucket, Products::new(&device, &model, bucket)?)))
+            .map(|&bucket| Ok((bucket, Products::measured(&device, &model, bucket)?)))
             .collect::<Result<_, Error>>()?;
         Ok(Self {
             device,
@@ -254,7 +254,7 @@ impl Engine {
             _ => return Err(self.no_room(batch)),
         };
         if !self.wide.contains_key(&rows) {
-            let products = Products::new(&self.device, &self.model, rows)?;
+            let products = Products::at_once(&self.model, rows)?;
             self.wide.insert(rows, products);
         }
         Ok(rows)

@@ -364,7 +364,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn exec_upload(&self, exec: ExecHandle, stream: StreamHandle) -> DriverResult<()>;
 
     /// Lets a kernel, a copy or a fill of an instantiated graph do nothing in later
-    /// launches, or again what it did. What it orders stays ordered.
+    /// launches, or again what it did. Meanwhile it is an empty node with the same
+    /// edges: by full ones it orders what it did; what a programmatic one does then is
+    /// not documented.
     ///
     /// # Safety
     /// The handles are live, `node` is of the graph that `exec` was instantiated

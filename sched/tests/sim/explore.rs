@@ -7,7 +7,10 @@ use streamweir_sched::driver::sim::explore::{
     Bounds, Exploration, ExploreError, Reduction, Schedule,
 };
 use streamweir_sched::driver::sim::{SimBlock, SimDriver, SimFault, SimKernel};
-use streamweir_sched::driver::{Driver, ExecHandle, LaunchShape, ModuleImage, Start, StreamHandle};
+use streamweir_sched::driver::{
+    Driver, ErrorClass, ExecHandle, GraphHandle, LaunchShape, ModuleImage, NodeHandle, Start,
+    StreamHandle,
+};
 use streamweir_trace::ByteRange;
 
 use super::common::{begin, end, load, order, replay, upload, write};
@@ -43,6 +46,8 @@ struct Rig {
     sim: Arc<SimDriver>,
     main: StreamHandle,
     exec: ExecHandle,
+    graph: GraphHandle,
+    nodes: Vec<NodeHandle>,
     cells: u64,
 }
 
@@ -119,10 +124,13 @@ fn rig(ops: &[Op], edges: &[(usize, usize)]) -> Rig {
     }
     let graph = end(&*sim, main).unwrap();
     let exec = unsafe { sim.graph_instantiate(graph) }.unwrap();
+    let nodes = unsafe { sim.graph_nodes(graph) }.unwrap();
     let rig = Rig {
         sim,
         main,
         exec,
+        graph,
+        nodes,
         cells,
     };
     rig.reset();
@@ -184,6 +192,42 @@ fn kernel<const N: usize>(blocks: [(&[usize], usize); N]) -> Op {
             .map(|&(reads, write)| (reads.to_vec(), write))
             .collect(),
     )
+}
+
+#[test]
+fn what_is_disabled_is_left_out_of_every_interleaving() {
+    // A copy of what a fill has written, and another fill over it, in any order.
+    let ops = [
+        Op::Fill { to: 0, value: 7 },
+        Op::Copy { to: 4, from: 0 },
+        Op::Fill { to: 4, value: 9 },
+    ];
+    let rig = rig(&ops, &[(0, 1)]);
+    assert!(rig.reduced().outcomes.len() > 1);
+    for (disabled, value) in [(1, 9), (2, 7)] {
+        let enable = |enabled| unsafe {
+            let node = rig.nodes[disabled];
+            rig.sim.exec_enable(rig.exec, node, enabled).unwrap();
+        };
+        enable(false);
+        for found in [rig.reduced(), rig.brute()] {
+            assert_eq!(contents(&found).len(), 1);
+            assert_eq!(contents(&found)[0][32..], [value; 32]);
+        }
+        let replayed = rig.replayed(rig.reduced().outcomes[0].schedule.clone());
+        assert_eq!(replayed[32..], [value; 32]);
+        enable(true);
+    }
+    assert!(rig.reduced().outcomes.len() > 1);
+}
+
+#[test]
+fn a_node_of_a_graph_that_is_gone_cannot_be_disabled() {
+    let rig = rig(&[Op::Fill { to: 0, value: 7 }], &[]);
+    let graph = rig.graph;
+    unsafe { rig.sim.graph_destroy(graph) }.unwrap();
+    let error = unsafe { rig.sim.exec_enable(rig.exec, rig.nodes[0], false) }.unwrap_err();
+    assert_eq!(error.class, ErrorClass::InvalidHandle);
 }
 
 struct Dice(u64);

@@ -9,10 +9,11 @@
 //! idx_q                                   └────┴─ wq_b ─ rope, Hadamard ─────┘
 //! ```
 //!
-//! A layer without entries has neither compressor nor indexer, one with entries
-//! of 128 tokens no indexer. With [`Overlap::IndexerOnly`] the three streams of
-//! the indexer are one; with [`Overlap::Off`] all are main. The same code records
-//! each of them.
+//! That is [`Overlap::Full`]. A layer without entries has neither compressor nor
+//! indexer, one with entries of 128 tokens no indexer. With [`Overlap::IndexerOnly`]
+//! the three streams of the indexer are one, which waits for main's `q norm` and what
+//! main did before; with [`Overlap::Off`] all are main. The same code records each of
+//! them.
 
 mod attend;
 mod compress;
@@ -95,8 +96,8 @@ impl Layer<'_> {
         let qkv_a = main.scratch::<bf16>("qkv_a", step.len(config.qkv()))?;
         let weight = &self.weights.qkv_a;
         step.products.qkv_a.launch(main, &h, weight, &qkv_a)?;
-        // The index keys have time until the index queries: beside the projection
-        // they would cost it multiprocessors.
+        // The index keys have time until the index queries are there: beside the
+        // projection they would cost it multiprocessors.
         let indexer = self.fork(indexed && step.overlap != Overlap::Off, main, "indexer")?;
         let idx_weights = match idx_weights {
             Some(stream) => stream,

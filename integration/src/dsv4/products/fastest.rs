@@ -10,8 +10,9 @@ use streamweir_sched::{CaptureOptions, Device, Graph, Persistent};
 use crate::dsv4::error::Error;
 use crate::dsv4::timer::Timer;
 
-/// Products in a row, over the weights of one layer after the other: far more than a
-/// cache holds.
+/// Products in a row, over the weights of one layer after the other: of a dozen layers
+/// or more, far more than a cache holds. A model of few layers has its small weights
+/// at hand in a step, too, as far as the others leave them there.
 const LAPS: usize = 16;
 /// Replays of each algorithm, in turn.
 const REPLAYS: usize = 7;
@@ -20,24 +21,38 @@ const REPLAYS: usize = 7;
 const CLEARLY: f64 = 0.99;
 
 /// The fastest of at least one product over these weights. Where there is one only,
-/// as on the simulated device, which has no clock, nothing is measured.
+/// as on the simulated device, which has no clock, nothing is measured. What the
+/// library proposes and then refuses is passed over.
 ///
 /// # Errors
-/// When the device fails.
+/// When the device fails, or the library refuses all.
 pub(super) fn fastest<O: GemmOutput>(
     device: &Device,
-    mut proposals: Vec<Gemm<O>>,
+    proposals: Vec<Gemm<O>>,
     weights: &[&Persistent<bf16>],
 ) -> Result<Gemm<O>, Error> {
-    let mut best = 0;
-    if proposals.len() > 1 {
-        let chains = (proposals.iter())
-            .map(|product| chain(device, product, weights))
-            .collect::<Result<Vec<_>, _>>()?;
-        let chains: Vec<&Graph> = chains.iter().collect();
-        best = clearly_least(&Timer::new(device)?.in_turn(&chains, REPLAYS)?);
+    let mut refused = None;
+    let mut measured = Vec::new();
+    let several = proposals.len() > 1;
+    for product in proposals {
+        if !several {
+            return Ok(product);
+        }
+        match chain(device, &product, weights) {
+            Ok(chain) => measured.push((product, chain)),
+            Err(error) => {
+                refused.get_or_insert(error);
+            }
+        }
     }
-    Ok(proposals.swap_remove(best))
+    let chains: Vec<&Graph> = measured.iter().map(|(_, chain)| chain).collect();
+    match (chains.is_empty(), refused) {
+        (true, Some(error)) => Err(error),
+        _ => {
+            let best = clearly_least(&Timer::new(device)?.in_turn(&chains, REPLAYS)?);
+            Ok(measured.swap_remove(best).0)
+        }
+    }
 }
 
 fn chain<O: GemmOutput>(

@@ -2,8 +2,8 @@
 //!
 //! The algorithms are fixed when they are made, one set for each number of rows, so
 //! that an eager run and every graph of these rows give the same bits. For the
-//! products of main, which the step waits for, they are what is measured to be the
-//! fastest; two engines may decide otherwise, and then differ in last bits.
+//! products of main in a bucket, which the step waits for, they are what is measured to
+//! be the fastest; two engines may decide otherwise, and then differ in last bits.
 
 mod fastest;
 
@@ -42,13 +42,27 @@ pub(super) struct Products {
 }
 
 impl Products {
-    pub(super) fn new(device: &Device, model: &Model, rows: u32) -> Result<Self, Error> {
-        let measured = |shape, weight: fn(&LayerWeights) -> &Persistent<bf16>| {
+    /// Those of a bucket: main's are measured.
+    pub(super) fn measured(device: &Device, model: &Model, rows: u32) -> Result<Self, Error> {
+        Self::new(model, rows, |shape, weight| {
             let weights: Vec<_> = model.weights.layers.iter().map(weight).collect();
             let options = GemmOptions::default();
             let proposals = model.library.proposals::<bf16>(shape, options)?;
             fastest(device, proposals, &weights)
-        };
+        })
+    }
+
+    /// Those of a batch that no bucket holds, as the library thinks best: a step is
+    /// due, and others may be in flight, beside which nothing can be measured.
+    pub(super) fn at_once(model: &Model, rows: u32) -> Result<Self, Error> {
+        Self::new(model, rows, |shape, _| beside(model, shape, None))
+    }
+
+    fn new(
+        model: &Model,
+        rows: u32,
+        main: impl Fn(GemmShape, fn(&LayerWeights) -> &Persistent<bf16>) -> Result<Gemm<bf16>, Error>,
+    ) -> Result<Self, Error> {
         let shape = |width, out| GemmShape::new(rows, width, out);
         let Config {
             hidden,
@@ -59,13 +73,13 @@ impl Products {
         } = model.config;
         let config = &model.config;
         Ok(Self {
-            qkv_a: measured(shape(hidden, config.qkv()), |layer| &layer.qkv_a)?,
-            q_b: measured(shape(q_lora, config.query()), |layer| &layer.q_b)?,
-            o_a: measured(
+            qkv_a: main(shape(hidden, config.qkv()), |layer| &layer.qkv_a)?,
+            q_b: main(shape(q_lora, config.query()), |layer| &layer.q_b)?,
+            o_a: main(
                 GemmShape::grouped(rows, o_groups, config.query() / o_groups, o_lora),
                 |layer| &layer.o_a,
             )?,
-            o_b: measured(shape(o_groups * o_lora, hidden), |layer| &layer.o_b)?,
+            o_b: main(shape(o_groups * o_lora, hidden), |layer| &layer.o_b)?,
             c4_scores: beside(model, shape(hidden, 4 * HEAD_DIM), Some(FOR_C4_SCORES))?,
             c128_scores: beside(model, shape(hidden, 2 * HEAD_DIM), Some(FOR_C128_SCORES))?,
             key_scores: beside(model, shape(hidden, 4 * INDEX_DIM), None)?,

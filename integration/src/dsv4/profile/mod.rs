@@ -36,7 +36,7 @@ use crate::common::name_of;
 pub struct ProfileOptions {
     /// Lengths of all sequences, in ascending order.
     pub contexts: Vec<u32>,
-    /// Replays of each graph that are timed.
+    /// Replays of each graph that are timed, and no more of each chain of kernels.
     pub replays: usize,
     /// Also replay the full overlap without each role, and with its longest path
     /// alone, to see what they cost there.
@@ -187,15 +187,17 @@ fn point(
         .find(|(overlap, _)| *overlap == Overlap::Full)
         .expect("every overlap has a graph");
     let config = &engine.setup().config;
-    let mut roles = roles::measure(full, config, timer)?;
+    let mut roles = roles::measure(full, config, timer, options.replays)?;
     let steps: Vec<_> = steps.collect();
     let serial = steps.iter().find(|step| step.0 == Overlap::Off);
     let edge = roles.edge(serial.map_or(f64::NAN, |step| step.1));
     let path = critical_path(full.trace(), &roles, edge);
     let mut path_alone = None;
     if options.what_if {
-        path_alone = Some(what_if::path_alone(full, &path.nodes, timer)?);
-        what_if::leave_out_roles(full, &mut roles, timer)?;
+        let whole = steps.iter().find(|step| step.0 == Overlap::Full);
+        let share = what_if::path_alone(full, &path.nodes, timer, options.replays)?;
+        path_alone = whole.map(|step| step.1 * share);
+        what_if::leave_out_roles(full, &mut roles, timer, options.replays)?;
     }
     Ok(Point {
         bucket,
@@ -232,4 +234,72 @@ fn step_bytes(engine: &Engine, rows: u32, context: u32) -> u64 {
         u64::from(context.min(WINDOW)) * latent + entries
     });
     engine.model().weights.bytes() + u64::from(rows) * cached.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use streamweir_sched::driver::sim::SimDriver;
+
+    use super::super::arm::Packing;
+    use super::super::config::{Config, IndexKeys};
+    use super::super::model::Capacity;
+    use super::*;
+
+    /// By a clock that counts slices a step takes as long as all of its work, and is
+    /// shorter by what does nothing.
+    #[test]
+    fn a_point_says_what_a_step_saves_without_its_parts() {
+        let mut config = Config::TINY;
+        config.layers = 3;
+        let setup = Setup {
+            config,
+            index_keys: IndexKeys::Bf16,
+            buckets: vec![1],
+            capacity: Capacity {
+                sequences: 1,
+                pages: 1 + config.table_stride(),
+                rows: 1,
+            },
+            packing: Packing::Planned,
+            programmatic: true,
+            seed: 2,
+        };
+        let device = Device::with_driver(SimDriver::with_clock(1));
+        let timer = Timer::new(&device).unwrap();
+        let mut engine = Engine::new(&device, setup).unwrap();
+        let mut pages = engine.reset().unwrap();
+        let mut sequence = pages.begin().unwrap();
+        pages.grow(&mut sequence, 40).unwrap();
+        engine.stage(&rows_of(&[sequence])).unwrap();
+        let graphs = graphs(&device, &engine, 1).unwrap();
+        let options = ProfileOptions {
+            contexts: vec![40],
+            replays: 1,
+            what_if: true,
+        };
+        let point = point(&engine, &timer, 1, 40, &graphs, &options).unwrap();
+
+        // Whatever overlaps, the work is the same.
+        let full = point.us(Overlap::Full);
+        assert_eq!(full, point.us(Overlap::Off));
+        let nodes: usize = point.roles.iter().map(|role| role.nodes).sum();
+        let alone = |role: &Role| role.us * role.nodes as f64;
+        let sum: f64 = point.roles.iter().map(alone).sum();
+        let about = |a: f64, b: f64, nodes: usize| (a - b).abs() <= 3.0 * nodes as f64;
+        assert!(about(sum, full, nodes), "{sum} of {full}, {nodes} nodes");
+        for role in &point.roles {
+            let saves = role.saves.unwrap();
+            assert!(about(saves, alone(role), role.nodes), "{role:?}");
+        }
+        let ordered = point.roles.is_sorted_by(|a, b| alone(a) >= alone(b));
+        assert!(ordered, "{:?}", point.roles);
+        // The longest path is all that is left, and a good part of it is not.
+        let path = point.path_alone.unwrap();
+        assert!(
+            about(path, point.critical_path, nodes),
+            "{path} and {}",
+            point.critical_path
+        );
+        assert!(path < 0.9 * full, "{path} of {full}");
+    }
 }

@@ -15,7 +15,7 @@ use crate::dsv4::config::Config;
 use crate::dsv4::error::Error;
 use crate::dsv4::timer::Timer;
 
-/// Replays of a chain.
+/// Replays of a chain at the most.
 const REPLAYS: usize = 5;
 
 /// One place in the layers of a kind.
@@ -81,7 +81,13 @@ impl Roles {
 }
 
 /// Times every role of a graph by itself.
-pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<Roles, Error> {
+pub(super) fn measure(
+    graph: &Graph,
+    config: &Config,
+    timer: &Timer,
+    replays: usize,
+) -> Result<Roles, Error> {
+    let replays = replays.min(REPLAYS);
     let trace = graph.trace();
     let mut timed = Vec::new();
     for ((place, kernel, call), nodes) in group(trace, config) {
@@ -90,7 +96,7 @@ pub(super) fn measure(graph: &Graph, config: &Config, timer: &Timer) -> Result<R
         // the library read and write numbers only. Each node ends, for none waits for
         // another and a call of the library stays together. Nothing relies on the caches'
         // content afterwards: every profile begins with a reset.
-        let us = unsafe { graph.time_chain(&timer.stream, &nodes, REPLAYS) }?;
+        let us = unsafe { graph.time_chain(&timer.stream, &nodes, replays) }?;
         let role = Role {
             place,
             kernel,

@@ -1,8 +1,8 @@
 //! What parts of a step cost the step, by replays in which they do nothing.
 //!
 //! A limit says how far away a step is from it, and not why. Two kinds of replays of
-//! the same instantiated graph do: without all kernels of one role, and without all
-//! that are not on the longest path. What the path takes then, beyond the limit, goes
+//! its graph do: without all kernels of one role, and without all that are not on the
+//! longest path. What the path takes then, beyond the limit, goes
 //! to the edges of forks and joins; what the whole step takes beyond that goes to the
 //! work beside the path, which has no place on it and takes memory and multiprocessors
 //! from it all the same.
@@ -16,7 +16,7 @@ use super::roles::{Roles, same_call};
 use crate::dsv4::error::Error;
 use crate::dsv4::timer::Timer;
 
-/// Replays without some nodes.
+/// Replays without some nodes at the most.
 const REPLAYS: usize = 9;
 
 /// Puts down what the step saves without each role.
@@ -24,24 +24,37 @@ pub(super) fn leave_out_roles(
     graph: &Graph,
     roles: &mut Roles,
     timer: &Timer,
+    replays: usize,
 ) -> Result<(), Error> {
     for (role, nodes) in roles.roles.iter_mut().zip(&roles.nodes) {
-        let [whole, rest] = without(graph, nodes, timer)?;
+        let [whole, rest] = without(graph, nodes, timer, replays)?;
         role.saves = Some(whole - rest);
     }
     Ok(())
 }
 
-/// Microseconds of the step when only the nodes of a path do anything.
-pub(super) fn path_alone(graph: &Graph, path: &[NodeId], timer: &Timer) -> Result<f64, Error> {
-    let [_, alone] = without(graph, &beside(graph.trace(), path), timer)?;
-    Ok(alone)
+/// The share of the step that is left when only the nodes of a path do anything.
+pub(super) fn path_alone(
+    graph: &Graph,
+    path: &[NodeId],
+    timer: &Timer,
+    replays: usize,
+) -> Result<f64, Error> {
+    // In turn: clocks drift.
+    let [whole, alone] = without(graph, &beside(graph.trace(), path), timer, replays)?;
+    Ok(alone / whole)
 }
 
-fn without(graph: &Graph, nodes: &[NodeId], timer: &Timer) -> Result<[f64; 2], Error> {
+fn without(
+    graph: &Graph,
+    nodes: &[NodeId],
+    timer: &Timer,
+    replays: usize,
+) -> Result<[f64; 2], Error> {
+    let replays = replays.min(REPLAYS);
     // SAFETY: as where roles are timed: a kernel ends and stays in bounds whatever is
     // in its inputs, and a call of the library is left out as a whole or not at all.
-    Ok(unsafe { graph.time_without(&timer.stream, nodes, REPLAYS) }?)
+    Ok(unsafe { graph.time_without(&timer.stream, nodes, replays) }?)
 }
 
 /// Kernels and fills that are on no path of these nodes, whole calls of a library.

@@ -7,6 +7,7 @@ use std::thread::ThreadId;
 
 use super::LiveObjects;
 use super::capture::{Capture, Membership};
+use super::clock::Clock;
 use super::exec::{Broken, Executor, Trash};
 use super::graph::{Exec, Graph, Node};
 use super::kernel::SimFault;
@@ -56,7 +57,11 @@ pub(super) struct Stream {
 pub(super) enum Event {
     #[default]
     Unrecorded,
-    Recorded(Vec<TaskId>),
+    Recorded {
+        tail: Vec<TaskId>,
+        /// What the clock said, if there is one.
+        at: u64,
+    },
     Captured {
         capture: u64,
         frontier: Vec<NodeHandle>,
@@ -192,7 +197,7 @@ impl Device {
     pub(super) fn event_tail(&mut self, handle: EventHandle) -> DriverResult<Vec<TaskId>> {
         let tail = match self.event(handle)? {
             Event::Unrecorded => Vec::new(),
-            Event::Recorded(tail) => tail.clone(),
+            Event::Recorded { tail, .. } => tail.clone(),
             &Event::Captured { capture, .. } => return Err(self.captured_event(handle, capture)),
         };
         self.potentially_unsafe()?;
@@ -227,10 +232,37 @@ impl Device {
                 capture,
                 frontier: self.frontier(stream)?.to_vec(),
             },
-            None => Event::Recorded(self.stream(stream)?.tail.clone()),
+            None => self.recorded(self.stream(stream)?.tail.clone()),
         };
         self.events.insert(event, state);
         Ok(())
+    }
+
+    /// What an event holds that is recorded behind `tail` now.
+    pub(super) fn recorded(&self, tail: Vec<TaskId>) -> Event {
+        let at = self.executor.clock.as_ref().map_or(0, Clock::now);
+        Event::Recorded { tail, at }
+    }
+
+    /// Milliseconds between two events, a thousandth for each slice.
+    pub(super) fn elapsed(&self, start: EventHandle, end: EventHandle) -> DriverResult<f32> {
+        let time = |handle| {
+            let event = self.event(handle)?;
+            let Some(clock) = &self.executor.clock else {
+                return Err(self
+                    .fail(ErrorClass::NotSupported)
+                    .with("the simulated device has no clock"));
+            };
+            let Event::Recorded { tail, at } = event else {
+                return Err(self.unknown(handle));
+            };
+            if tail.iter().any(|&task| self.executor.pending(task)) {
+                return Err(self.fail(ErrorClass::NotReady));
+            }
+            Ok(clock.ended(tail).max(*at))
+        };
+        let (start, end) = (time(start)?, time(end)?);
+        Ok((end as f32 - start as f32) / 1000.0)
     }
 
     /// Makes a stream's next work wait for what an event recorded.
@@ -245,7 +277,7 @@ impl Device {
             (Event::Captured { capture, frontier }, _) => {
                 self.wait_captured(stream, event, capture, &frontier)
             }
-            (Event::Recorded(tail), None) => {
+            (Event::Recorded { tail, .. }, None) => {
                 let executor = &self.executor;
                 if let Some(stream) = self.streams.get_mut(&stream) {
                     stream.tail.extend(tail);
@@ -256,7 +288,7 @@ impl Device {
                 Ok(())
             }
             (Event::Unrecorded, _) => Ok(()),
-            (Event::Recorded(_), Some(capture)) => {
+            (Event::Recorded { .. }, Some(capture)) => {
                 self.invalidate(capture);
                 Err(self.fail(ErrorClass::CaptureIsolation).with(format!(
                     "{stream:?} is capturing and would wait for {event:?}, which was not \

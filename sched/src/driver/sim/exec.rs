@@ -9,6 +9,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::clock::Clock;
 use super::kernel::SimFault;
 use super::memory::Memory;
 use super::schedule::{Choose, TaskId};
@@ -33,6 +34,7 @@ pub(super) struct Executor {
     ready: Vec<TaskId>,
     next: TaskId,
     pub(super) schedule: Box<dyn Choose>,
+    pub(super) clock: Option<Clock>,
 }
 
 #[derive(Debug)]
@@ -53,6 +55,7 @@ impl Executor {
             ready: Vec::new(),
             next: 0,
             schedule,
+            clock: None,
         }
     }
 
@@ -136,6 +139,9 @@ impl Executor {
                 fault,
             });
         }
+        if let Some(clock) = &mut self.clock {
+            clock.tick();
+        }
         task.slice += 1;
         if task.slice == task.slices {
             self.ready.remove(at);
@@ -156,6 +162,9 @@ impl Executor {
         let Some(task) = self.tasks.remove(&id) else {
             return;
         };
+        if let Some(clock) = &mut self.clock {
+            clock.end(id);
+        }
         for follower in &task.followers {
             if let Some(next) = self.tasks.get_mut(follower) {
                 next.waits_for -= 1;

@@ -234,6 +234,7 @@ impl Device {
         node: NodeHandle,
         enabled: bool,
     ) -> DriverResult<()> {
+        self.node(node)?;
         let refused = self.fail(ErrorClass::InvalidValue);
         let unknown = self.unknown(exec);
         let found = self.execs.get_mut(&exec).ok_or(unknown)?;
@@ -282,7 +283,7 @@ impl Device {
                 after.extend(&start);
             }
             if let Work::EventWait(event) = node.work
-                && let Event::Recorded(tail) = self.event(event)?
+                && let Event::Recorded { tail, .. } = self.event(event)?
             {
                 after.extend(tail);
             }
@@ -301,7 +302,8 @@ impl Device {
             tasks.push(task);
         }
         for (event, task) in records {
-            self.events.insert(event, Event::Recorded(vec![task]));
+            let recorded = self.recorded(vec![task]);
+            self.events.insert(event, recorded);
         }
         if !image.nodes.is_empty() {
             self.set_tail(stream, leaves.clone());

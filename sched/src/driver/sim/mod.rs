@@ -29,6 +29,7 @@
 
 mod capture;
 mod child;
+mod clock;
 mod device;
 mod driver;
 mod exec;
@@ -94,6 +95,16 @@ impl SimDriver {
     /// `seed`.
     pub fn new(seed: u64) -> Arc<Self> {
         Self::with_memory(seed, DEFAULT_MEMORY)
+    }
+
+    /// A device as by [`new`](Self::new), with a clock that counts slices: between two
+    /// events lies a microsecond for each thread block, and each quarter of a copy,
+    /// that ran meanwhile anywhere on the device. It tells what was timed, and is the
+    /// same for every interleaving; it tells nothing of a GPU.
+    pub fn with_clock(seed: u64) -> Arc<Self> {
+        let driver = Self::new(seed);
+        driver.device.lock().executor.clock = Some(clock::Clock::default());
+        driver
     }
 
     /// A device with `memory` bytes.
