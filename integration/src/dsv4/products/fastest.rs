@@ -21,38 +21,34 @@ const REPLAYS: usize = 7;
 const CLEARLY: f64 = 0.99;
 
 /// The fastest of at least one product over these weights. Where there is one only,
-/// as on the simulated device, which has no clock, nothing is measured. What the
-/// library proposes and then refuses is passed over.
+/// as on the simulated device, which has no clock, nothing is measured. What cannot be
+/// measured, as when the library proposes an algorithm and then refuses it, is passed
+/// over.
 ///
 /// # Errors
-/// When the device fails, or the library refuses all.
+/// When none can be measured: why the first could not.
 pub(super) fn fastest<O: GemmOutput>(
     device: &Device,
-    proposals: Vec<Gemm<O>>,
+    mut proposals: Vec<Gemm<O>>,
     weights: &[&Persistent<bf16>],
 ) -> Result<Gemm<O>, Error> {
-    let mut refused = None;
+    if proposals.len() == 1 {
+        return Ok(proposals.swap_remove(0));
+    }
     let mut measured = Vec::new();
-    let several = proposals.len() > 1;
+    let mut refused = None;
     for product in proposals {
-        if !several {
-            return Ok(product);
-        }
         match chain(device, &product, weights) {
             Ok(chain) => measured.push((product, chain)),
-            Err(error) => {
-                refused.get_or_insert(error);
-            }
+            Err(error) => refused = refused.or(Some(error)),
         }
+    }
+    if let (true, Some(error)) = (measured.is_empty(), refused) {
+        return Err(error);
     }
     let chains: Vec<&Graph> = measured.iter().map(|(_, chain)| chain).collect();
-    match (chains.is_empty(), refused) {
-        (true, Some(error)) => Err(error),
-        _ => {
-            let best = clearly_least(&Timer::new(device)?.in_turn(&chains, REPLAYS)?);
-            Ok(measured.swap_remove(best).0)
-        }
-    }
+    let best = clearly_least(&Timer::new(device)?.in_turn(&chains, REPLAYS)?);
+    Ok(measured.swap_remove(best).0)
 }
 
 fn chain<O: GemmOutput>(
