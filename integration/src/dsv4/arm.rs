@@ -133,6 +133,28 @@ pub struct EngineOptions {
 }
 
 impl Setup {
+    /// The smallest model with an indexer, and one bucket of so many rows.
+    #[cfg(test)]
+    pub(super) fn of_three_layers(rows: u32) -> Self {
+        let config = Config {
+            layers: 3,
+            ..Config::TINY
+        };
+        Self {
+            config,
+            index_keys: IndexKeys::Bf16,
+            buckets: vec![rows],
+            capacity: Capacity {
+                sequences: rows,
+                pages: 1 + rows * config.table_stride(),
+                rows,
+            },
+            packing: Packing::Planned,
+            programmatic: true,
+            seed: 2,
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         let rows = self.capacity.rows;
         let ascending = self.buckets.is_sorted_by(|a, b| a < b);

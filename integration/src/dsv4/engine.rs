@@ -35,7 +35,8 @@ pub struct Engine {
 
 impl Engine {
     /// Loads kernels, makes weights and caches, fixes the algorithms of all
-    /// products.
+    /// products. On a CUDA device those of main's are measured, so nothing else should
+    /// run there meanwhile; two engines may choose otherwise and differ in last bits.
     ///
     /// # Errors
     /// When the device has no kernels or not enough memory.
@@ -311,26 +312,15 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Config, IndexKeys, Overlap};
+    use super::super::config::{IndexKeys, Overlap};
     use super::super::inputs::Row;
     use super::*;
 
     #[test]
     fn a_page_id_that_no_pool_has_is_counted_in_every_replay() {
-        let mut config = Config::TINY;
-        config.layers = 3;
         let setup = Setup {
-            config,
             index_keys: IndexKeys::Fp8,
-            buckets: vec![2],
-            capacity: Capacity {
-                sequences: 2,
-                pages: 1 + 2 * config.table_stride(),
-                rows: 2,
-            },
-            packing: Packing::Planned,
-            programmatic: true,
-            seed: 2,
+            ..Setup::of_three_layers(2)
         };
         let device = Device::sim(1);
         let mut engine = Engine::new(&device, setup).unwrap();

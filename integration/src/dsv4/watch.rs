@@ -105,10 +105,9 @@ mod tests {
     use streamweir_sched::driver::sim::SimDriver;
 
     use super::super::arm::{EngineOptions, Exec, Packing, Pools, Setup};
-    use super::super::config::{Config, IndexKeys, Overlap};
+    use super::super::config::Overlap;
     use super::super::engine::Engine;
     use super::super::instruments::Instruments;
-    use super::super::model::Capacity;
     use super::*;
 
     /// Whatever the arm does wrong, it is held against one stream without graphs.
@@ -117,20 +116,8 @@ mod tests {
         let driver = SimDriver::new(1);
         let device = Device::with_driver(driver.clone());
         let setup = Setup {
-            config: Config {
-                layers: 3,
-                ..Config::TINY
-            },
-            index_keys: IndexKeys::Bf16,
-            buckets: vec![2],
-            capacity: Capacity {
-                sequences: 2,
-                pages: 5,
-                rows: 2,
-            },
             packing: Packing::Ordered,
-            programmatic: true,
-            seed: 7,
+            ..Setup::of_three_layers(2)
         };
         let instruments = Instruments {
             differential: true,

@@ -88,16 +88,15 @@ impl Layer<'_> {
         let full = step.overlap == Overlap::Full;
         let indexed = self.kind == LayerKind::C4;
         let compressor = self.fork(full && self.kind != LayerKind::Window, main, "compressor")?;
-        let idx_weights = match indexed && full {
-            true => Some(self.fork(true, main, "idx_weights")?),
-            false => None,
-        };
+        let idx_weights = (indexed && full)
+            .then(|| self.fork(true, main, "idx_weights"))
+            .transpose()?;
 
         let qkv_a = main.scratch::<bf16>("qkv_a", step.len(config.qkv()))?;
         let weight = &self.weights.qkv_a;
         step.products.qkv_a.launch(main, &h, weight, &qkv_a)?;
-        // The index keys have time until the index queries are there: beside the
-        // projection they would cost it multiprocessors.
+        // The index keys have time until the index queries are there; begun beside the
+        // projection they make the step longer.
         let indexer = self.fork(indexed && step.overlap != Overlap::Off, main, "indexer")?;
         let idx_weights = match idx_weights {
             Some(stream) => stream,

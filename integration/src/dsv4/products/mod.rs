@@ -19,9 +19,9 @@ use super::error::Error;
 use super::model::Model;
 use super::weights::LayerWeights;
 
-/// Multiprocessors for the compressors' products, of an H200's 132: with all of them a
-/// product comes to its end sooner, and the first projection and that of the queries
-/// beside it later. By measurement (docs/gpu-results.md, "Leaving room").
+/// Multiprocessors for the compressors' products, of an H200's 132: with all of them
+/// such a product comes to its end sooner, and the step beside which it runs later. By
+/// measurement (docs/gpu-results.md, "Leaving room").
 const FOR_C4_SCORES: u32 = 32;
 const FOR_C128_SCORES: u32 = 48;
 /// Likewise for that of the index queries, beside the queries'.
@@ -55,7 +55,7 @@ impl Products {
     /// Those of a batch that no bucket holds, as the library thinks best: a step is
     /// due, and others may be in flight, beside which nothing can be measured.
     pub(super) fn at_once(model: &Model, rows: u32) -> Result<Self, Error> {
-        Self::new(model, rows, |shape, _| beside(model, shape, None))
+        Self::new(model, rows, |shape, _| first_choice(model, shape, None))
     }
 
     fn new(
@@ -80,22 +80,22 @@ impl Products {
                 |layer| &layer.o_a,
             )?,
             o_b: main(shape(o_groups * o_lora, hidden), |layer| &layer.o_b)?,
-            c4_scores: beside(model, shape(hidden, 4 * HEAD_DIM), Some(FOR_C4_SCORES))?,
-            c128_scores: beside(model, shape(hidden, 2 * HEAD_DIM), Some(FOR_C128_SCORES))?,
-            key_scores: beside(model, shape(hidden, 4 * INDEX_DIM), None)?,
-            head_weights: beside(model, shape(hidden, config.index_heads), None)?,
-            index_q_b: beside(
+            c4_scores: first_choice(model, shape(hidden, 4 * HEAD_DIM), Some(FOR_C4_SCORES))?,
+            c128_scores: first_choice(model, shape(hidden, 2 * HEAD_DIM), Some(FOR_C128_SCORES))?,
+            key_scores: first_choice(model, shape(hidden, 4 * INDEX_DIM), None)?,
+            head_weights: first_choice(model, shape(hidden, config.index_heads), None)?,
+            index_q_b: first_choice(
                 model,
                 shape(q_lora, config.index_query()),
                 Some(FOR_INDEX_QUERIES),
             )?,
-            head: beside(model, shape(hidden, config.vocabulary), None)?,
+            head: first_choice(model, shape(hidden, config.vocabulary), None)?,
         })
     }
 }
 
 /// What the library thinks the fastest, with so many multiprocessors or all.
-fn beside<O: GemmOutput>(
+fn first_choice<O: GemmOutput>(
     model: &Model,
     shape: GemmShape,
     multiprocessors: Option<u32>,

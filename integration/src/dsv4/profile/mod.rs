@@ -81,8 +81,7 @@ pub struct Point {
 impl Point {
     /// Microseconds of a step with this overlap.
     pub fn us(&self, overlap: Overlap) -> f64 {
-        let step = self.steps.iter().find(|step| step.0 == overlap);
-        step.map_or(f64::NAN, |step| step.1)
+        us_of(&self.steps, overlap)
     }
 
     /// Lanes of the replay with this overlap.
@@ -180,23 +179,21 @@ fn point(
 ) -> Result<Point, Error> {
     let all: Vec<&Graph> = graphs.iter().map(|(_, graph)| graph).collect();
     let times = timer.in_turn(&all, options.replays)?;
-    let steps = graphs.iter().zip(times);
-    let steps = steps.map(|((overlap, graph), us)| (*overlap, us, graph.replay_lanes()));
+    let steps: Vec<_> = (graphs.iter().zip(times))
+        .map(|((overlap, graph), us)| (*overlap, us, graph.replay_lanes()))
+        .collect();
     let (_, full) = graphs
         .iter()
         .find(|(overlap, _)| *overlap == Overlap::Full)
         .expect("every overlap has a graph");
     let config = &engine.setup().config;
     let mut roles = roles::measure(full, config, timer, options.replays)?;
-    let steps: Vec<_> = steps.collect();
-    let serial = steps.iter().find(|step| step.0 == Overlap::Off);
-    let edge = roles.edge(serial.map_or(f64::NAN, |step| step.1));
+    let edge = roles.edge(us_of(&steps, Overlap::Off));
     let path = critical_path(full.trace(), &roles, edge);
     let mut path_alone = None;
     if options.what_if {
-        let whole = steps.iter().find(|step| step.0 == Overlap::Full);
         let share = what_if::path_alone(full, &path.nodes, timer, options.replays)?;
-        path_alone = whole.map(|step| step.1 * share);
+        path_alone = Some(us_of(&steps, Overlap::Full) * share);
         what_if::leave_out_roles(full, &mut roles, timer, options.replays)?;
     }
     Ok(Point {
@@ -209,6 +206,12 @@ fn point(
         bytes: step_bytes(engine, bucket, context),
         roles: roles.roles,
     })
+}
+
+/// Microseconds of the step with an overlap.
+fn us_of(steps: &[(Overlap, f64, usize)], overlap: Overlap) -> f64 {
+    let step = steps.iter().find(|step| step.0 == overlap);
+    step.map_or(f64::NAN, |step| step.1)
 }
 
 /// Bytes that a step reads at the least, for so many rows of so many tokens:
@@ -240,33 +243,15 @@ fn step_bytes(engine: &Engine, rows: u32, context: u32) -> u64 {
 mod tests {
     use streamweir_sched::driver::sim::SimDriver;
 
-    use super::super::arm::Packing;
-    use super::super::config::{Config, IndexKeys};
-    use super::super::model::Capacity;
     use super::*;
 
     /// By a clock that counts slices a step takes as long as all of its work, and is
     /// shorter by what does nothing.
     #[test]
     fn a_point_says_what_a_step_saves_without_its_parts() {
-        let mut config = Config::TINY;
-        config.layers = 3;
-        let setup = Setup {
-            config,
-            index_keys: IndexKeys::Bf16,
-            buckets: vec![1],
-            capacity: Capacity {
-                sequences: 1,
-                pages: 1 + config.table_stride(),
-                rows: 1,
-            },
-            packing: Packing::Planned,
-            programmatic: true,
-            seed: 2,
-        };
         let device = Device::with_driver(SimDriver::with_clock(1));
         let timer = Timer::new(&device).unwrap();
-        let mut engine = Engine::new(&device, setup).unwrap();
+        let mut engine = Engine::new(&device, Setup::of_three_layers(1)).unwrap();
         let mut pages = engine.reset().unwrap();
         let mut sequence = pages.begin().unwrap();
         pages.grow(&mut sequence, 40).unwrap();

@@ -129,29 +129,35 @@ type Key = (String, String, usize);
 fn group(trace: &Trace, config: &Config) -> BTreeMap<Key, Vec<NodeId>> {
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut groups: BTreeMap<Key, Vec<NodeId>> = BTreeMap::new();
-    let mut next = 0;
-    for call in trace.nodes.chunk_by(same_call) {
-        let first = NodeId::at(next);
-        let ids = (next..next + call.len()).map(NodeId::at);
-        next += call.len();
-        let kernel = |node: &Node| matches!(node.kind, NodeKind::Kernel(_));
+    for call in calls(trace) {
+        let kernel = |&id: &NodeId| matches!(trace.node(id).kind, NodeKind::Kernel(_));
         // Copies and fills of our own are no kernels' part.
         if !call.iter().any(kernel) {
             continue;
         }
-        let name = &call[0].name;
-        let scope = trace.scope_of(first).unwrap_or_default().to_owned();
+        let name = &trace.node(call[0]).name;
+        let scope = trace.scope_of(call[0]).unwrap_or_default().to_owned();
         let nth = seen.entry((scope.clone(), name.clone())).or_default();
         let key = (place(&scope, config), name.clone(), *nth);
         *nth += 1;
-        groups.entry(key).or_default().extend(ids);
+        groups.entry(key).or_default().extend(call);
     }
     groups
 }
 
+/// The nodes of each call, which are next to each other in the recording.
+pub(super) fn calls(trace: &Trace) -> impl Iterator<Item = Vec<NodeId>> + '_ {
+    let mut next = 0;
+    trace.nodes.chunk_by(same_call).map(move |call| {
+        let first = next;
+        next += call.len();
+        (first..next).map(NodeId::at).collect()
+    })
+}
+
 /// Whether two nodes that are next to each other in the recording come from one
 /// call: no line of a layer launches twice in a row.
-pub(super) fn same_call(one: &Node, other: &Node) -> bool {
+fn same_call(one: &Node, other: &Node) -> bool {
     one.name == other.name && one.scope == other.scope && one.launch == other.launch
 }
 

@@ -2,17 +2,16 @@
 //!
 //! A limit says how far away a step is from it, and not why. Two kinds of replays of
 //! its graph do: without all kernels of one role, and without all that are not on the
-//! longest path. What the path takes then, beyond the limit, goes
-//! to the edges of forks and joins; what the whole step takes beyond that goes to the
-//! work beside the path, which has no place on it and takes memory and multiprocessors
-//! from it all the same.
+//! longest path. What the path takes then, beyond the limit, goes to the edges of
+//! forks and joins; what the whole step takes beyond that goes to the work beside the
+//! path, which has no place on it and holds it up all the same.
 
 use std::collections::HashSet;
 
 use streamweir_sched::Graph;
 use streamweir_trace::{NodeId, NodeKind, Trace};
 
-use super::roles::{Roles, same_call};
+use super::roles::{Roles, calls};
 use crate::dsv4::error::Error;
 use crate::dsv4::timer::Timer;
 
@@ -60,23 +59,15 @@ fn without(
 /// Kernels and fills that are on no path of these nodes, whole calls of a library.
 fn beside(trace: &Trace, path: &[NodeId]) -> Vec<NodeId> {
     let path: HashSet<NodeId> = path.iter().copied().collect();
-    let mut beside = Vec::new();
-    let mut next = 0;
-    for call in trace.nodes.chunk_by(same_call) {
-        let ids: Vec<_> = (next..next + call.len()).map(NodeId::at).collect();
-        next += call.len();
-        if ids.iter().any(|id| path.contains(id)) {
-            continue;
-        }
-        let works = |id: &NodeId| {
-            matches!(
-                trace.node(*id).kind,
-                NodeKind::Kernel(_) | NodeKind::Memset(_)
-            )
-        };
-        beside.extend(ids.into_iter().filter(works));
-    }
-    beside
+    let works = |id: &NodeId| {
+        let kind = &trace.node(*id).kind;
+        matches!(kind, NodeKind::Kernel(_) | NodeKind::Memset(_))
+    };
+    calls(trace)
+        .filter(|call| !call.iter().any(|id| path.contains(id)))
+        .flatten()
+        .filter(works)
+        .collect()
 }
 
 #[cfg(test)]

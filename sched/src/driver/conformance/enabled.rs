@@ -1,7 +1,7 @@
 //! Nodes of an instantiated graph that are told to do nothing.
 
 use super::rig::{BYTES, Check, Rig, fails};
-use crate::driver::{DriverResult, ErrorClass, ExecHandle, NodeHandle};
+use crate::driver::{DriverResult, ErrorClass, EventScope, ExecHandle, NodeHandle};
 
 impl Rig<'_> {
     fn enable(&self, exec: ExecHandle, node: NodeHandle, enabled: bool) -> DriverResult<()> {
@@ -53,7 +53,7 @@ pub(super) fn only_work_is_disabled(rig: &Rig<'_>) -> Check {
     let (stream, event, data) = (rig.stream()?, rig.event()?, rig.memory()?);
     rig.begin(stream)?;
     rig.fill(stream, data, 1)?;
-    rig.record_as(event, stream, crate::driver::EventScope::External)?;
+    rig.record_as(event, stream, EventScope::External)?;
     let graph = rig.end(stream)?;
     let (nodes, exec) = (rig.nodes(graph)?, rig.instantiate(graph)?);
     fails(
