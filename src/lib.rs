@@ -12,11 +12,13 @@
 //! | [`audit`], [`infer`] | live graphs of any origin, and which bytes their kernels write |
 //! | [`trace`](mod@trace) | the record of a capture, and its file format |
 //! | [`alloc`](mod@alloc) | scratch pools, arena and registry, for engines that only want those |
+//! | [`place`](mod@place) | placement of a whole recording at once, and the floors below it |
 //! | [`kernels`](mod@kernels) | kernels of a sparse-attention layer, and their compilation at run time |
 //! | [`doctor`] | what of CUDA is there, and where it was looked for |
 
 pub use streamweir_alloc as alloc;
 pub use streamweir_kernels as kernels;
+pub use streamweir_place as place;
 pub use streamweir_sched::*;
 pub use streamweir_trace as trace;
 pub use streamweir_verify as verify;

@@ -6,7 +6,7 @@ use streamweir_trace::StreamId;
 use thiserror::Error;
 
 use crate::arena::BackingError;
-use crate::pool::BlockId;
+use crate::block::BlockId;
 
 /// Why the pools of a capture refused a call. Nothing has changed then.
 #[derive(Debug, Error)]

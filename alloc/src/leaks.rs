@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use streamweir_trace::ByteRange;
 
-use crate::report::size;
+use crate::size::size;
 
 /// The scratch buffers of a capture that were taken and never freed: a statement
 /// of [`Pools::leaks`](crate::Pools::leaks). Workspaces are held to the end by

@@ -11,8 +11,7 @@
 //!   tag each), with the chain clocks that decide about reuse.
 //! - [`Policy`]: whether pools of different tags may share bytes.
 //! - [`Registry`]: persistent buffers, and what is remembered of those gone.
-//! - [`plan`]: placement of a whole recording at once, and the floors below which
-//!   no placement gets.
+//! - [`replay`](mod@replay): a log of allocations, played through the pools without a device.
 //! - [`RetireQueue`]: things whose drop has to wait for an event.
 //!
 //! The crate is pure: it computes with addresses, touches no memory behind them
@@ -58,25 +57,28 @@
 //! ```
 
 mod arena;
+mod block;
 pub mod clocks;
 mod error;
 mod leaks;
-pub mod plan;
 mod policy;
 mod pool;
 mod registry;
+pub mod replay;
 mod report;
 mod retire;
+mod size;
 #[doc(hidden)]
 pub mod sync;
 
 pub use arena::{Arena, ArenaConfig, Backing, BackingError, Holder, Lease, View};
+pub use block::{Block, BlockId, BlockKind, BlockRecord};
 pub use clocks::{Clock, Position};
 pub use error::AllocError;
 pub use leaks::{Leak, Leaks};
 pub use policy::Policy;
-pub use pool::{Block, BlockId, BlockKind, BlockRecord, Pools};
-pub use registry::{Found, PersistentEntry, Registry, RegistryError, Tombstone};
+pub use pool::Pools;
+pub use registry::{Lookup, PersistentEntry, Registry, RegistryError, Tombstone};
 pub use report::{BufferUse, PoolReport, StreamUse};
 pub use retire::RetireQueue;
 

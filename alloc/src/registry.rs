@@ -67,7 +67,7 @@ pub struct Tombstone {
 
 /// What an address belongs to.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum Lookup {
     /// To this persistent buffer.
     Live(Arc<PersistentEntry>),
     /// To none now; this was the last one there.
@@ -159,20 +159,20 @@ impl Registry {
     }
 
     /// The buffer that the byte at `address` belongs to.
-    pub fn find(&self, address: u64) -> Found {
+    pub fn find(&self, address: u64) -> Lookup {
         let table = self.table.lock();
         let below = table.live.range(..=address).next_back();
         if let Some((_, slot)) = below.filter(|(_, slot)| slot.range.contains_byte(address)) {
             // Not dropped before the lock is: it is the result.
             return match slot.entry.upgrade() {
-                Some(entry) => Found::Live(entry),
-                None => Found::Gone(slot.tombstone()),
+                Some(entry) => Lookup::Live(entry),
+                None => Lookup::Gone(slot.tombstone()),
             };
         }
         let mut newest_first = table.gone.iter().rev();
         match newest_first.find(|gone| gone.range.contains_byte(address)) {
-            Some(gone) => Found::Gone(gone.clone()),
-            None => Found::Unknown,
+            Some(gone) => Lookup::Gone(gone.clone()),
+            None => Lookup::Unknown,
         }
     }
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use streamweir_trace::ByteRange;
 
+use crate::block::BlockKind;
 use crate::policy::Policy;
-use crate::pool::BlockKind;
+use crate::size::size;
 
 /// A statement of [`Pools::report`](crate::Pools::report). `Display` prints it
 /// as a table.
@@ -59,26 +60,6 @@ pub struct BufferUse {
     pub kind: BlockKind,
     /// Its addresses.
     pub range: ByteRange,
-}
-
-/// A running count with its maximum.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
-    pub(crate) used: u64,
-    pub(crate) peak: u64,
-}
-
-impl Usage {
-    #[inline]
-    pub(crate) fn take(&mut self, bytes: u64) {
-        self.used += bytes;
-        self.peak = self.peak.max(self.used);
-    }
-
-    #[inline]
-    pub(crate) fn give(&mut self, bytes: u64) {
-        self.used -= bytes;
-    }
 }
 
 /// Rows of a table, the first of them its head; the first columns hold words,
@@ -155,24 +136,5 @@ impl fmt::Display for PoolReport {
         });
         let rows = std::iter::once(head).chain(rows).collect();
         write!(f, "held, largest first:\n{}", Table { words: 4, rows })
-    }
-}
-
-/// Bytes with a unit that keeps the number short.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for next in UNITS {
-        if value < 1024.0 {
-            break;
-        }
-        value /= 1024.0;
-        unit = next;
-    }
-    if unit == "B" {
-        format!("{bytes} B")
-    } else {
-        format!("{value:.1} {unit}")
     }
 }

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loom::thread;
 use streamweir_alloc::{
-    AllocError, Arena, ArenaConfig, Backing, BackingError, Found, Policy, Pools, Registry,
+    AllocError, Arena, ArenaConfig, Backing, BackingError, Lookup, Policy, Pools, Registry,
     RetireQueue,
 };
 use streamweir_trace::ByteRange;
@@ -295,15 +295,15 @@ fn loom_registry_register_and_release() {
         let old = registry.register(range, "old", Arc::new(())).unwrap();
         let dropper = thread::spawn(move || drop(old));
         match registry.find(0x1000) {
-            Found::Live(entry) => assert_eq!(&**entry.name(), "old"),
-            Found::Gone(gone) => assert_eq!(&*gone.name, "old"),
-            Found::Unknown => panic!("what was registered is remembered"),
+            Lookup::Live(entry) => assert_eq!(&**entry.name(), "old"),
+            Lookup::Gone(gone) => assert_eq!(&*gone.name, "old"),
+            Lookup::Unknown => panic!("what was registered is remembered"),
         }
         let new = registry.register(range, "new", Arc::new(()));
         dropper.join().unwrap();
         match (new, registry.find(0x1000)) {
-            (Ok(new), Found::Live(found)) => assert!(Arc::ptr_eq(&new, &found)),
-            (Err(_), Found::Gone(gone)) => assert_eq!(&*gone.name, "old"),
+            (Ok(new), Lookup::Live(found)) => assert!(Arc::ptr_eq(&new, &found)),
+            (Err(_), Lookup::Gone(gone)) => assert_eq!(&*gone.name, "old"),
             (new, found) => panic!("{new:?} but {found:?}"),
         }
     });

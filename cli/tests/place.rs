@@ -11,7 +11,7 @@ fn place(arguments: &[&str]) -> Output {
 }
 
 fn log(name: &str) -> String {
-    data("alloc/tests/data", name)
+    data("place/tests/data", name)
 }
 
 fn err(output: &Output) -> &str {

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use streamweir_trace::{AllocLog, LogEvent, StreamId};
 
 /// A log and what it is called.
@@ -33,11 +35,8 @@ pub(crate) fn of(streams: u64) -> Named {
 /// stream may see, and frees what it is done with; now and then a stream waits for
 /// another one.
 fn generated(streams: u64) -> String {
-    let mut seed = streams;
-    let mut below = |bound: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (seed >> 33) % bound
-    };
+    let mut rng = StdRng::seed_from_u64(streams);
+    let mut below = |bound: u64| rng.random_range(0..bound);
     let mut events: Vec<String> = (1..streams)
         .map(|to| format!("{{\"join\":[0,{to}]}}"))
         .collect();

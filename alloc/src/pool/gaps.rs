@@ -251,6 +251,9 @@ impl Gaps {
 
 #[cfg(all(test, not(streamweir_loom)))]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::{RngExt, SeedableRng};
+
     use super::*;
 
     fn gap(start: u64, units: u64) -> Gap {
@@ -298,11 +301,8 @@ mod tests {
     fn it_finds_what_a_list_finds() {
         let mut gaps = Gaps::default();
         let mut list: Vec<Gap> = Vec::new();
-        let mut seed = 7_u64;
-        let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut random = |below: u64| rng.random_range(0..below);
         for round in 0..6_000 {
             let start = random(1000) * 100 * ALIGNMENT;
             let place = gaps.below(start);

@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use streamweir_trace::{ByteRange, StreamId};
 
-use super::record::{Block, BlockId, BlockKind, BlockRecord};
 use super::space::{Space, Whose};
 use crate::arena::{Span, Tail};
+use crate::block::{Block, BlockId, BlockKind, BlockRecord};
 use crate::clocks::{Clock, Clocks, Position};
 use crate::error::AllocError;
-use crate::leaks::{Leak, Leaks};
 use crate::policy::Policy;
-use crate::report::{BufferUse, PoolReport, StreamUse, Usage};
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -22,19 +20,40 @@ pub(super) struct State {
     pub(super) blocks: Vec<Held>,
     policy: Policy,
     capture: u32,
-    streams: Vec<Lane>,
+    pub(super) streams: Vec<Member>,
     /// One for each stream, or one for all.
     spaces: Vec<Space>,
-    total: Usage,
+    pub(super) total: Usage,
 }
 
 /// A captured stream.
 #[derive(Debug)]
-struct Lane {
-    name: Arc<str>,
-    tag: Arc<str>,
-    usage: Usage,
-    reserved: u64,
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) tag: Arc<str>,
+    pub(super) usage: Usage,
+    /// Bytes taken from the arena because this stream asked for them.
+    pub(super) reserved: u64,
+}
+
+/// A running count with its maximum.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) used: u64,
+    pub(super) peak: u64,
+}
+
+impl Usage {
+    #[inline]
+    pub(super) fn take(&mut self, bytes: u64) {
+        self.used += bytes;
+        self.peak = self.peak.max(self.used);
+    }
+
+    #[inline]
+    pub(super) fn give(&mut self, bytes: u64) {
+        self.used -= bytes;
+    }
 }
 
 #[derive(Debug)]
@@ -44,8 +63,9 @@ pub(super) struct Held {
     alloc_point: Clock,
     /// For each stream its last node that accessed the block.
     users: Clock,
-    /// Whether nobody holds it, be it since the capture has ended.
-    let_go: bool,
+    /// Whether its handle is gone. After the end of the capture that changes without a
+    /// free: the bytes are used for nothing else then.
+    pub(super) handle_dropped: bool,
 }
 
 impl State {
@@ -68,7 +88,7 @@ impl State {
         name: Arc<str>,
         tag: Arc<str>,
     ) -> Result<StreamId, AllocError> {
-        if let Some(holder) = self.streams.iter().find(|lane| lane.tag == tag) {
+        if let Some(holder) = self.streams.iter().find(|member| member.tag == tag) {
             return Err(AllocError::TagTaken {
                 stream: name,
                 tag,
@@ -76,7 +96,7 @@ impl State {
             });
         }
         let id = self.clocks.add_stream();
-        self.streams.push(Lane {
+        self.streams.push(Member {
             name,
             tag,
             usage: Usage::default(),
@@ -85,7 +105,7 @@ impl State {
         if self.policy.is_isolated() {
             self.spaces.push(Space::new(Whose::One(id)));
         }
-        self.settle(id);
+        self.open_reached(id);
         Ok(id)
     }
 
@@ -119,29 +139,29 @@ impl State {
     }
 
     pub(super) fn names(&self, stream: StreamId) -> (Arc<str>, Arc<str>) {
-        let lane = &self.streams[stream.index()];
-        (Arc::clone(&lane.name), Arc::clone(&lane.tag))
+        let member = &self.streams[stream.index()];
+        (Arc::clone(&member.name), Arc::clone(&member.tag))
     }
 
     pub(super) fn wait_for(&mut self, waiting: StreamId, on: StreamId) -> Result<(), AllocError> {
         self.has(waiting)?;
         self.has(on)?;
         self.clocks.wait_for(waiting, on);
-        self.settle(waiting);
+        self.open_reached(waiting);
         Ok(())
     }
 
     pub(super) fn wait(&mut self, stream: StreamId, event: &Clock) -> Result<(), AllocError> {
         self.has(stream)?;
         self.clocks.wait(stream, event);
-        self.settle(stream);
+        self.open_reached(stream);
         Ok(())
     }
 
     /// Opens to requests what the frontier of the stream has come to reach.
-    fn settle(&mut self, stream: StreamId) {
+    fn open_reached(&mut self, stream: StreamId) {
         let space = self.space(stream);
-        self.spaces[space].settle(stream, &self.clocks);
+        self.spaces[space].open_reached(stream, &self.clocks);
     }
 
     pub(super) fn tails(&self, stream: StreamId) -> Vec<Tail> {
@@ -233,7 +253,7 @@ impl State {
             chunk,
             alloc_point: self.clocks.frontier(stream).clone(),
             users: Clock::default(),
-            let_go: false,
+            handle_dropped: false,
         });
         self.streams[stream.index()].usage.take(held);
         self.total.take(held);
@@ -262,7 +282,7 @@ impl State {
             return Ok(());
         }
         at.record.freed_before = Some(self.clocks.nodes());
-        at.let_go = true;
+        at.handle_dropped = true;
         let mut need = std::mem::take(&mut at.alloc_point);
         need.join(&at.users);
         if !self.policy.is_ordered_by_graph() {
@@ -285,59 +305,9 @@ impl State {
         !elsewhere && held.alloc_point.within(self.clocks.frontier(stream))
     }
 
-    /// A handle that is dropped after the end, when bytes are no longer used again.
-    pub(super) fn let_go(&mut self, block: BlockId) {
-        self.blocks[block.index()].let_go = true;
-    }
-
-    pub(super) fn leaks(&self, arena: Arc<str>) -> Leaks {
-        let held = |held: &&Held| !held.let_go && held.record.kind == BlockKind::Scratch;
-        let leak = |Held { record, .. }: &Held| {
-            let (stream, tag) = self.names(record.stream);
-            Leak {
-                buffer: record.name.clone(),
-                stream,
-                tag,
-                range: record.range,
-            }
-        };
-        let mut buffers: Vec<Leak> = self.blocks.iter().filter(held).map(leak).collect();
-        buffers.sort_by_key(|leak| std::cmp::Reverse(leak.range.len()));
-        Leaks { arena, buffers }
-    }
-
-    pub(super) fn report(&self, policy: Policy, arena: Arc<str>) -> PoolReport {
-        let mut streams: Vec<StreamUse> = self
-            .streams
-            .iter()
-            .map(|lane| StreamUse {
-                stream: Arc::clone(&lane.name),
-                tag: Arc::clone(&lane.tag),
-                used: lane.usage.used,
-                peak: lane.usage.peak,
-                reserved: lane.reserved,
-            })
-            .collect();
-        streams.sort_by_key(|lane| std::cmp::Reverse((lane.reserved, lane.peak)));
-        let held = self.blocks.iter().map(|held| &held.record);
-        let mut buffers: Vec<BufferUse> = held
-            .filter(|record| record.freed_before.is_none())
-            .map(|record| BufferUse {
-                name: record.name.clone(),
-                stream: Arc::clone(&self.streams[record.stream.index()].name),
-                kind: record.kind,
-                range: record.range,
-            })
-            .collect();
-        buffers.sort_by_key(|buffer| std::cmp::Reverse(buffer.range.len()));
-        PoolReport {
-            arena,
-            policy,
-            used: self.total.used,
-            peak: self.total.peak,
-            reserved: self.streams.iter().map(|lane| lane.reserved).sum(),
-            streams,
-            buffers,
-        }
+    /// Notes that a handle was dropped after the end of the capture, when bytes are no
+    /// longer used again.
+    pub(super) fn note_dropped(&mut self, block: BlockId) {
+        self.blocks[block.index()].handle_dropped = true;
     }
 }

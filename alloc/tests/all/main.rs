@@ -5,7 +5,6 @@ mod arena;
 mod device;
 mod leaks;
 mod oracle;
-mod plan;
 mod pools;
 mod registry;
 mod report;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use streamweir_alloc::{Found, Registry, RegistryError};
+use streamweir_alloc::{Lookup, Registry, RegistryError};
 use streamweir_trace::ByteRange;
 
 fn unit() -> Arc<()> {
@@ -22,9 +22,9 @@ fn an_address_finds_its_buffer_to_the_byte() {
         .register(bytes(0x2000, 0x3000), "values", unit())
         .unwrap();
     let name = |address| match registry.find(address) {
-        Found::Live(entry) => entry.name().to_string(),
-        Found::Gone(gone) => format!("gone {}", gone.name),
-        Found::Unknown => "unknown".into(),
+        Lookup::Live(entry) => entry.name().to_string(),
+        Lookup::Gone(gone) => format!("gone {}", gone.name),
+        Lookup::Unknown => "unknown".into(),
     };
     assert_eq!(name(0xfff), "unknown");
     assert_eq!(name(0x1000), "keys");
@@ -73,10 +73,10 @@ fn addresses_can_be_registered_again_and_the_living_wins() {
     let new = registry
         .register(bytes(0x1800, 0x1900), "new", unit())
         .unwrap();
-    assert!(matches!(registry.find(0x1800), Found::Live(e) if Arc::ptr_eq(&e, &new)));
-    assert!(matches!(registry.find(0x1000), Found::Gone(gone) if &*gone.name == "old"));
+    assert!(matches!(registry.find(0x1800), Lookup::Live(e) if Arc::ptr_eq(&e, &new)));
+    assert!(matches!(registry.find(0x1000), Lookup::Gone(gone) if &*gone.name == "old"));
     drop(new);
-    assert!(matches!(registry.find(0x1800), Found::Gone(gone) if &*gone.name == "new"));
+    assert!(matches!(registry.find(0x1800), Lookup::Gone(gone) if &*gone.name == "new"));
 }
 
 /// Looks at the registry from its drop, which deadlocks under the lock.
@@ -102,7 +102,7 @@ fn the_keepalive_goes_last_and_under_no_lock() {
         .unwrap();
     let graph = entry.clone();
     drop(entry);
-    assert!(matches!(registry.find(0x1000), Found::Live(_)));
+    assert!(matches!(registry.find(0x1000), Lookup::Live(_)));
     assert!(!free.load(Ordering::Relaxed));
     drop(graph);
     assert!(
@@ -121,7 +121,7 @@ fn tombstones_are_bounded_and_the_oldest_is_forgotten() {
                 .unwrap(),
         );
     }
-    assert!(matches!(registry.find(0), Found::Unknown));
-    assert!(matches!(registry.find(16), Found::Gone(_)));
-    assert!(matches!(registry.find(256 * 16), Found::Gone(_)));
+    assert!(matches!(registry.find(0), Lookup::Unknown));
+    assert!(matches!(registry.find(16), Lookup::Gone(_)));
+    assert!(matches!(registry.find(256 * 16), Lookup::Gone(_)));
 }

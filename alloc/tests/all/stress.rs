@@ -9,8 +9,10 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use streamweir_alloc::{
-    Arena, BlockId, Found, Policy, Pools, Registry, RegistryError, RetireQueue,
+    Arena, BlockId, Lookup, Policy, Pools, Registry, RegistryError, RetireQueue,
 };
 use streamweir_trace::{ByteRange, StreamId};
 
@@ -18,19 +20,6 @@ use crate::device::Device;
 
 const KIB: u64 = 1024;
 const THREADS: usize = 8;
-
-/// A small generator, so that a seed is a run of each thread.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// The blocks that are held, over all threads.
 #[derive(Default)]
@@ -75,13 +64,13 @@ fn threads_of_one_capture_never_hold_the_same_bytes() {
             for (at, (send, receive)) in senders.zip(receivers).enumerate() {
                 let (pools, streams, book, asked) = (&pools, &streams, &book, &asked);
                 scope.spawn(move || {
-                    let mut draw = Draw(seed * 1000 + at as u64);
+                    let mut draw = StdRng::seed_from_u64(seed * 1000 + at as u64);
                     let stream = streams[at];
                     let mut held = Vec::new();
                     for _ in 0..1500 {
-                        match draw.below(8) {
+                        match draw.random_range(0..8) {
                             0..3 => {
-                                let bytes = draw.below(6 * KIB);
+                                let bytes = draw.random_range(0..6 * KIB);
                                 asked.fetch_add(bytes as usize, Ordering::Relaxed);
                                 let block = pools.alloc(stream, bytes, "x").unwrap();
                                 book.taken(block.range);
@@ -89,11 +78,11 @@ fn threads_of_one_capture_never_hold_the_same_bytes() {
                                 pools.record(stream, &[block.id]).unwrap();
                             }
                             3 => {
-                                let on = streams[draw.below(THREADS as u64) as usize];
+                                let on = streams[draw.random_range(0..THREADS)];
                                 pools.join(stream, on).unwrap();
                             }
                             draw_of_free if !held.is_empty() => {
-                                let pick = draw.below(held.len() as u64) as usize;
+                                let pick = draw.random_range(0..held.len());
                                 let (id, range) = held.swap_remove(pick);
                                 if draw_of_free < 6 {
                                     // The last thread may be done already.
@@ -146,15 +135,15 @@ fn a_place_has_one_buffer_at_a_time_whoever_registers_it() {
         for thread in 0..THREADS {
             let (registry, owners) = (registry.clone(), Arc::clone(&owners));
             scope.spawn(move || {
-                let mut draw = Draw(thread as u64);
+                let mut draw = StdRng::seed_from_u64(thread as u64);
                 for _ in 0..2000 {
-                    let place = draw.below(4);
+                    let place = draw.random_range(0..4);
                     let range = ByteRange::new(place * 4096, (place + 1) * 4096);
                     let owner = Owner(Arc::clone(&owners), place as usize);
                     owners[place as usize].fetch_add(1, Ordering::SeqCst);
                     match registry.register(range, "x", Arc::new(owner)) {
                         Ok(entry) => match registry.find(range.start + 9) {
-                            Found::Live(found) => assert!(Arc::ptr_eq(&entry, &found)),
+                            Lookup::Live(found) => assert!(Arc::ptr_eq(&entry, &found)),
                             other => panic!("it is held here, yet {other:?}"),
                         },
                         Err(RegistryError::Overlap { other_range, .. }) => {

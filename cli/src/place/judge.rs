@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use streamweir::alloc::Policy;
-use streamweir::alloc::plan::{
-    Budget, Floor, Plan, Problem, Recorded, ReplayError, Users, Waste, floor, replay,
-};
+use streamweir::alloc::replay::{ReplayError, Users, replay};
+use streamweir::place::{Budget, Floor, Plan, Problem, Recorded, Waste, floor};
 use streamweir::trace::{AllocLog, ByteRange, Reserved, StreamId};
 use streamweir::verify::{Options as Verify, Verdict, verify_with};
 
@@ -115,7 +114,11 @@ pub(super) fn place(name: &str, read: &Read, options: &Options) -> Result<Placed
     let layout = match options.mode {
         Mode::Planned => {
             let budget = Duration::from_millis(options.budget_ms).saturating_sub(start.elapsed());
-            let plan = problem.plan(policy, Budget::time(budget), options.capacity);
+            let plan = problem.plan(
+                options.policy.sharing(),
+                Budget::time(budget),
+                options.capacity,
+            );
             planned(&problem, &plan, start.elapsed())
         }
         Mode::Live => online(log, policy, Users::Known).map_err(|error| unreadable(&error))?,

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use streamweir::alloc::Policy;
+use streamweir::place;
 
 use self::judge::Refused;
 use crate::exit::{self, Failure};
@@ -80,6 +81,13 @@ impl Sharing {
         match self {
             Self::Isolated => Policy::ISOLATED,
             Self::Ordered => Policy::ORDERED,
+        }
+    }
+
+    fn sharing(self) -> place::Sharing {
+        match self {
+            Self::Isolated => place::Sharing::Isolated,
+            Self::Ordered => place::Sharing::Ordered,
         }
     }
 }

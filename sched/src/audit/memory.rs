@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use streamweir_alloc::Found;
+use streamweir_alloc::Lookup;
 use streamweir_trace::{
     Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind, Trace,
     UnknownAccess,
@@ -250,7 +250,7 @@ fn strangers(
         if address == 0 || buffers.at(address, node).is_some() || !asked.insert(address) {
             continue;
         }
-        if let Found::Gone(gone) = device.registry.find(address) {
+        if let Lookup::Gone(gone) = device.registry.find(address) {
             found.entry(gone.range.start).or_insert(Memory {
                 range: gone.range,
                 name: gone.name.to_string(),

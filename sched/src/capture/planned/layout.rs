@@ -7,8 +7,8 @@
 //! - A pool needs no more bytes than it would have reserved live: the layout
 //!   that the recording's own pools came to is a candidate.
 
-use streamweir_alloc::plan::{Budget, Item, Lives, PlanError, Problem};
 use streamweir_alloc::{ALIGNMENT, BlockRecord, Policy};
+use streamweir_place::{Budget, Item, Lives, PlanError, Problem, Sharing};
 use streamweir_trace::{ByteRange, StreamId};
 
 /// Offsets in one piece of the arena.
@@ -41,7 +41,12 @@ impl Layout {
             pool: pool(block),
         });
         let problem = Problem::new(items.collect(), lives)?;
-        let plan = problem.plan(policy, Budget::steps(STEPS), None);
+        let sharing = if policy.is_isolated() {
+            Sharing::Isolated
+        } else {
+            Sharing::Ordered
+        };
+        let plan = problem.plan(sharing, Budget::steps(STEPS), None);
         let mut layout = Self {
             offsets: vec![0; blocks.len()],
             pools: Vec::new(),

@@ -6,8 +6,8 @@
 //! nothing touches is in nobody's way. A workspace is held by its library from
 //! one replay to the next and shares with nobody.
 
-use streamweir_alloc::plan::{Life, Lives};
 use streamweir_alloc::{BlockKind, BlockRecord};
+use streamweir_place::{Life, Lives};
 
 use super::chart::Chart;
 use crate::capture::record::Recording;

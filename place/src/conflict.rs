@@ -4,21 +4,21 @@
 //! of one life on one chain are the lives that begin after it does and before
 //! the first one that it is entirely before.
 
-use super::lives::Lives;
+use crate::lives::Lives;
 
 /// The most pairs that are kept; they take 8 bytes each.
 const MOST_PAIRS: usize = 1 << 26;
 
 /// For each buffer those it conflicts with, in rising order.
 #[derive(Clone, Debug)]
-pub(super) struct Conflicts {
+pub(crate) struct Conflicts {
     starts: Vec<u32>,
     others: Vec<u32>,
 }
 
 impl Conflicts {
     /// The conflicts, or `None` when there are too many to keep.
-    pub(super) fn new(lives: &Lives) -> Option<Self> {
+    pub(crate) fn new(lives: &Lives) -> Option<Self> {
         let mut pairs: Vec<(u32, u32)> = Vec::new();
         let chains = lives.chains();
         for a in chains.chains.iter().flatten().copied() {
@@ -76,7 +76,7 @@ impl Conflicts {
     }
 
     /// Those among `members`, which rise, by their places in that list.
-    pub(super) fn among(&self, members: &[u32]) -> Self {
+    pub(crate) fn among(&self, members: &[u32]) -> Self {
         let mut place = vec![None; self.starts.len() - 1];
         for (at, &member) in (0_u32..).zip(members) {
             place[member as usize] = Some(at);
@@ -95,23 +95,23 @@ impl Conflicts {
     }
 
     /// How many there are, both directions counted.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.others.len()
     }
 
     /// Those that `at` may not share bytes with.
     #[inline]
-    pub(super) fn of_item(&self, at: u32) -> &[u32] {
+    pub(crate) fn of_item(&self, at: u32) -> &[u32] {
         let at = at as usize;
         &self.others[self.starts[at] as usize..self.starts[at + 1] as usize]
     }
 }
 
-#[cfg(all(test, not(streamweir_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::lives::Life;
-    use crate::plan::rng::Rng;
+    use crate::lives::Life;
+    use crate::rng::Rng;
 
     #[test]
     fn finds_what_all_pairs_say() {

@@ -4,9 +4,9 @@
 //! between that and the best layout: the former prove or reach the least, the
 //! latter get lower step by step where it is out of reach.
 
-use super::budget::Meter;
-use super::exact::{Exact, Outcome, Taste, units};
-use super::improve::Found;
+use crate::budget::Meter;
+use crate::exact::{Exact, Outcome, Taste, units};
+use crate::improve::Arranged;
 
 /// The steps of the shortest run.
 const UNIT: u64 = 1 << 16;
@@ -16,7 +16,7 @@ const UNIT: u64 = 1 << 16;
 const PATIENCE: u64 = 4;
 
 /// Runs over one set of buffers.
-pub(super) struct Narrow<'a> {
+pub(crate) struct Narrow<'a> {
     exact: Exact<'a>,
     /// No layout is lower than this.
     low: u64,
@@ -29,7 +29,7 @@ pub(super) struct Narrow<'a> {
 }
 
 impl<'a> Narrow<'a> {
-    pub(super) fn new(exact: Exact<'a>, floor: u64) -> Self {
+    pub(crate) fn new(exact: Exact<'a>, floor: u64) -> Self {
         Self {
             exact,
             low: floor,
@@ -40,13 +40,13 @@ impl<'a> Narrow<'a> {
     }
 
     /// Whether there is no layout lower than this.
-    pub(super) fn proves(&self, height: u64) -> bool {
+    pub(crate) fn proves(&self, height: u64) -> bool {
         self.low >= height
     }
 
     /// Lowers `best` until it is no higher than `enough`, nothing lower is
     /// possible, or the steps are used up.
-    pub(super) fn turn(&mut self, best: &mut Found, enough: u64, meter: &mut Meter) {
+    pub(crate) fn turn(&mut self, best: &mut Arranged, enough: u64, meter: &mut Meter) {
         while best.height > enough.max(self.low) && !meter.is_spent() {
             let lowest = enough.max(self.low);
             if self.lowest <= self.between {
@@ -68,10 +68,10 @@ impl<'a> Narrow<'a> {
     }
 
     /// Whether a layout no higher than `bound` was found.
-    fn attempt(&mut self, best: &mut Found, bound: u64, run: u64, meter: &mut Meter) -> bool {
+    fn attempt(&mut self, best: &mut Arranged, bound: u64, run: u64, meter: &mut Meter) -> bool {
         let mut part = meter.part(UNIT * units(run + 1));
         let outcome = self.exact.solve(bound, Taste::number(run), &mut part);
-        meter.settle(&part);
+        meter.reclaim(&part);
         match outcome {
             Outcome::Solved(offsets) => {
                 best.adopt(offsets, self.exact.sizes());

@@ -17,9 +17,9 @@
 
 use std::fmt;
 
-use super::flow::Flow;
-use super::lives::Lives;
-use super::section::Sections;
+use crate::flow::Flow;
+use crate::lives::Lives;
+use crate::section::Sections;
 
 /// The most buffers for which the floor of several axes is exact.
 pub const EXACT_BUFFERS: usize = 10_000;

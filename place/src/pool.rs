@@ -4,16 +4,16 @@
 //! apart, and the height is that of the part that needs most. Only that one is
 //! worked on; when it cannot be lowered any more, neither can the pool.
 
-use super::budget::Meter;
-use super::conflict::Conflicts;
-use super::exact::Exact;
-use super::fit::{Fit, Gap, Sizes};
-use super::improve::{Found, improve};
-use super::lives::Lives;
-use super::narrow::Narrow;
-use super::order;
-use super::rng::Rng;
-use super::section::Sections;
+use crate::budget::Meter;
+use crate::conflict::Conflicts;
+use crate::exact::Exact;
+use crate::fit::{Fit, Gap, Sizes};
+use crate::improve::{Arranged, improve};
+use crate::lives::Lives;
+use crate::narrow::Narrow;
+use crate::order;
+use crate::rng::Rng;
+use crate::section::Sections;
 
 /// The most buffers that the exact search is tried on. It calls itself once for
 /// each buffer.
@@ -24,22 +24,22 @@ const MOST_EXACT: usize = 1500;
 const MOST_EXACT_PARTIAL: usize = 256;
 
 /// The buffers of one pool.
-pub(super) struct Pool<'a> {
-    pub(super) bytes: &'a [u64],
-    pub(super) align: &'a [u64],
-    pub(super) lives: &'a Lives,
-    pub(super) conflicts: &'a Conflicts,
+pub(crate) struct Pool<'a> {
+    pub(crate) bytes: &'a [u64],
+    pub(crate) align: &'a [u64],
+    pub(crate) lives: &'a Lives,
+    pub(crate) conflicts: &'a Conflicts,
 }
 
 /// A layout of a pool.
-pub(super) struct Layout {
-    pub(super) offsets: Vec<u64>,
-    pub(super) height: u64,
+pub(crate) struct Layout {
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) height: u64,
 }
 
 impl Pool<'_> {
     /// A layout that is as low as can be found, or no higher than `enough`.
-    pub(super) fn plan(&self, enough: u64, meter: &mut Meter) -> Layout {
+    pub(crate) fn plan(&self, enough: u64, meter: &mut Meter) -> Layout {
         let parts = self.parts();
         let mut jobs: Vec<Job<'_>> = parts.iter().map(|part| part.job(enough, meter)).collect();
         let enough = jobs.iter().map(|job| job.floor).fold(enough, u64::max);
@@ -141,8 +141,8 @@ impl Part {
     }
 
     /// The lowest layout of the portfolio.
-    fn first(&self, fit: &Fit<'_>, enough: u64, meter: &mut Meter) -> Found {
-        let mut best: Option<Found> = None;
+    fn first(&self, fit: &Fit<'_>, enough: u64, meter: &mut Meter) -> Arranged {
+        let mut best: Option<Arranged> = None;
         let mut fit = fit.clone();
         let work = self.conflicts.len() as u64 + 8 * self.bytes.len() as u64;
         for order in order::portfolio(&self.lives, &self.bytes, &self.conflicts) {
@@ -152,7 +152,7 @@ impl Part {
                     break;
                 }
                 if let Some(height) = fit.place_all(&order, gap, height) {
-                    best = Some(Found {
+                    best = Some(Arranged {
                         order: order.clone(),
                         gap,
                         offsets: fit.offsets.clone(),
@@ -177,7 +177,7 @@ struct Job<'a> {
     /// No layout of this part is lower.
     floor: u64,
     fit: Fit<'a>,
-    best: Found,
+    best: Arranged,
     search: Option<Narrow<'a>>,
     rng: Rng,
     steps: u64,
@@ -195,11 +195,11 @@ impl Job<'_> {
         let best = &mut self.best;
         let mut part = meter.part(self.steps);
         improve(&self.fit, best, enough, &mut part, &mut self.rng);
-        meter.settle(&part);
+        meter.reclaim(&part);
         if let Some(search) = &mut self.search {
             let mut part = meter.part(self.steps.saturating_mul(EXACT_SHARE));
             search.turn(best, enough, &mut part);
-            meter.settle(&part);
+            meter.reclaim(&part);
         }
         self.steps = self.steps.saturating_mul(2);
     }

@@ -48,14 +48,14 @@ const LOOK_EVERY: u64 = 1 << 14;
 
 /// What is left of a budget.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     left: u64,
     until_look: u64,
     deadline: Option<Instant>,
 }
 
 impl Meter {
-    pub(super) fn new(budget: Budget) -> Self {
+    pub(crate) fn new(budget: Budget) -> Self {
         Self {
             left: budget.steps,
             until_look: LOOK_EVERY,
@@ -65,7 +65,7 @@ impl Meter {
 
     /// Takes steps; false when they are used up or the time is over.
     #[inline]
-    pub(super) fn take(&mut self, steps: u64) -> bool {
+    pub(crate) fn take(&mut self, steps: u64) -> bool {
         self.left = self.left.saturating_sub(steps);
         self.until_look = self.until_look.saturating_sub(steps);
         if self.until_look == 0 {
@@ -82,17 +82,17 @@ impl Meter {
         }
     }
 
-    pub(super) fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    pub(super) fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
     /// A part of what is left, as a meter of its own; give what it has left
-    /// back with [`settle`](Self::settle).
-    pub(super) fn part(&mut self, steps: u64) -> Self {
+    /// back with [`reclaim`](Self::reclaim).
+    pub(crate) fn part(&mut self, steps: u64) -> Self {
         let steps = steps.min(self.left);
         self.left -= steps;
         Self {
@@ -103,7 +103,7 @@ impl Meter {
     }
 
     /// Takes back what a part has left.
-    pub(super) fn settle(&mut self, part: &Self) {
+    pub(crate) fn reclaim(&mut self, part: &Self) {
         self.left += part.left;
         if self.deadline.is_some_and(|at| Instant::now() >= at) {
             self.left = 0;

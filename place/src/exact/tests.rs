@@ -4,12 +4,11 @@
 use proptest::prelude::*;
 
 use super::{Exact, Outcome, Taste};
-use crate::plan::Budget;
-use crate::plan::budget::Meter;
-use crate::plan::conflict::Conflicts;
-use crate::plan::fit::Sizes;
-use crate::plan::lives::{Life, Lives};
-use crate::plan::rng::Rng;
+use crate::budget::{Budget, Meter};
+use crate::conflict::Conflicts;
+use crate::fit::Sizes;
+use crate::lives::{Life, Lives};
+use crate::rng::Rng;
 
 /// Buffers with their sizes and alignments.
 #[derive(Clone, Debug)]

@@ -6,19 +6,19 @@
 //! each other pairwise, and must lie beside each other. Only moments at which no
 //! more can be added are kept.
 
-use super::lives::Lives;
+use crate::lives::Lives;
 
 /// The sections of one order.
 #[derive(Clone, Debug)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     /// For each buffer its sections, from the first up to and without the last.
-    pub(super) of: Vec<(u32, u32)>,
+    pub(crate) of: Vec<(u32, u32)>,
     /// The buffers of each section.
-    pub(super) members: Vec<Vec<u32>>,
+    pub(crate) members: Vec<Vec<u32>>,
 }
 
 impl Sections {
-    pub(super) fn new(lives: &Lives) -> Self {
+    pub(crate) fn new(lives: &Lives) -> Self {
         let mut events: Vec<(u32, bool, u32)> = Vec::with_capacity(lives.len() * 2);
         for at in 0..lives.len() {
             if let Some((begin, end)) = lives.span(at) {
@@ -58,13 +58,13 @@ impl Sections {
     }
 
     /// The bytes of each section.
-    pub(super) fn totals(&self, bytes: &[u64]) -> Vec<u64> {
+    pub(crate) fn totals(&self, bytes: &[u64]) -> Vec<u64> {
         let total = |members: &Vec<u32>| members.iter().map(|&at| bytes[at as usize]).sum();
         self.members.iter().map(total).collect()
     }
 
     /// For each buffer the most bytes of a section it is in.
-    pub(super) fn contention(&self, bytes: &[u64]) -> Vec<u64> {
+    pub(crate) fn contention(&self, bytes: &[u64]) -> Vec<u64> {
         let totals = self.totals(bytes);
         let of = |&(from, to): &(u32, u32)| {
             let totals = &totals[from as usize..to as usize];

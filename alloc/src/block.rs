@@ -9,12 +9,12 @@ use streamweir_trace::{ByteRange, NodeId, StreamId};
 /// pools of one capture know the ids of another from their own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId {
-    pub(super) capture: u32,
-    pub(super) index: u32,
+    pub(crate) capture: u32,
+    pub(crate) index: u32,
 }
 
 impl BlockId {
-    /// The place of the block in [`Pools::buffers`](super::Pools::buffers).
+    /// The place of the block in [`Pools::buffers`](crate::Pools::buffers).
     #[inline]
     pub const fn index(self) -> usize {
         self.index as usize

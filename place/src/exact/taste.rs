@@ -8,11 +8,11 @@
 use std::cmp::Reverse;
 
 use super::Exact;
-use crate::plan::rng::Rng;
+use crate::rng::Rng;
 
 /// How a search prefers one buffer over another at the same offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::plan) struct Taste(u64);
+pub(crate) struct Taste(u64);
 
 /// What a buffer is preferred for, the first first.
 #[derive(Clone, Copy)]
@@ -47,12 +47,12 @@ const NOISY: [([Trait; 3], f64); 5] = [
 
 impl Taste {
     /// The taste of one run: the first ones are plain, the others have noise.
-    pub(in crate::plan) fn number(run: u64) -> Self {
+    pub(crate) fn number(run: u64) -> Self {
         Self(run)
     }
 
     /// For each buffer how many are preferred to it.
-    pub(super) fn ranks(self, exact: &Exact<'_>) -> Vec<u32> {
+    pub(crate) fn ranks(self, exact: &Exact<'_>) -> Vec<u32> {
         let mut rng = Rng::new(self.0);
         let number = self.0 as usize;
         let (traits, shift) = match PLAIN.get(number) {
@@ -96,7 +96,7 @@ impl Taste {
 /// take: 1, 1, 2, 1, 1, 2, 4, ... (Luby, Sinclair and Zuckerman, "Optimal
 /// speedup of Las Vegas algorithms", 1993). Whatever length of run is the best
 /// one, the whole is slower than that by a logarithm only.
-pub(in crate::plan) fn units(run: u64) -> u64 {
+pub(crate) fn units(run: u64) -> u64 {
     let mut run = run;
     loop {
         // The shortest complete sequence that has this run has `full` of them.
@@ -108,7 +108,7 @@ pub(in crate::plan) fn units(run: u64) -> u64 {
     }
 }
 
-#[cfg(all(test, not(streamweir_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -7,7 +7,7 @@
 
 /// A network under construction, and its flow.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(crate) struct Flow {
     arcs: Vec<Arc>,
     /// For each node its arcs, those that lead back included.
     of: Vec<Vec<u32>>,
@@ -24,7 +24,7 @@ struct Arc {
 const UNSEEN: u32 = u32::MAX;
 
 impl Flow {
-    pub(super) fn new(nodes: usize) -> Self {
+    pub(crate) fn new(nodes: usize) -> Self {
         Self {
             arcs: Vec::new(),
             of: vec![Vec::new(); nodes],
@@ -34,7 +34,7 @@ impl Flow {
     }
 
     /// An arc; the one at `index ^ 1` leads back.
-    pub(super) fn arc(&mut self, from: usize, to: usize, room: u64) {
+    pub(crate) fn arc(&mut self, from: usize, to: usize, room: u64) {
         let index = self.arcs.len() as u32;
         self.of[from].push(index);
         self.of[to].push(index + 1);
@@ -49,7 +49,7 @@ impl Flow {
     }
 
     /// The greatest flow. What leaves the source has to fit 64 bits.
-    pub(super) fn greatest(&mut self, source: usize, sink: usize) -> u64 {
+    pub(crate) fn greatest(&mut self, source: usize, sink: usize) -> u64 {
         let mut total = 0;
         while self.levels(source, sink) {
             self.next.fill(0);

@@ -1,63 +1,24 @@
-//! Placement of a whole recording at once.
-//!
-//! # What is guaranteed
-//! - Two buffers share bytes only if one is entirely before the other
-//!   ([`Lives::before`]), by the order that the recording has: none is added.
-//! - Under [`Policy::ISOLATED`] the pools of two streams share no bytes at all.
-//! - Every buffer begins at a multiple of its alignment.
-//! - With a budget in steps the plan is a function of the problem alone: not of
-//!   time, threads or addresses. A deadline can end the search early, never make
-//!   the plan invalid.
-//!
-//! # How
-//! Several orders of placement, each with first fit and best fit
-//! (`order`, `fit`); then, as far as the budget goes, a local search that
-//! mends the best order (`improve`), and where there is one axis and not too
-//! many buffers an exact search (`exact`) for a layout as low as the floor, or
-//! as near above it as can be found. The search stops at the floor, or when the
-//! layout fits the capacity that was asked for.
-//!
-//! ```
-//! use streamweir_alloc::Policy;
-//! use streamweir_alloc::plan::{Budget, Item, Lives, Problem};
-//!
-//! // Three buffers of one stream, the first and the last never alive together.
-//! let lives = Lives::on_one_axis(&[(0, 2), (1, 4), (3, 5)]);
-//! let items = [64, 32, 48].map(|bytes| Item { bytes, align: 16, pool: 0 });
-//! let problem = Problem::new(items.to_vec(), lives)?;
-//! let plan = problem.plan(Policy::ORDERED, Budget::steps(10_000), None);
-//! assert_eq!(plan.height, 96);
-//! assert_eq!(plan.height, problem.floor().bytes);
-//! # Ok::<(), streamweir_alloc::plan::PlanError>(())
-//! ```
-
-mod budget;
-mod conflict;
-mod exact;
-mod fit;
-mod floor;
-mod flow;
-mod improve;
-mod lives;
-mod narrow;
-mod order;
-mod pool;
-mod recorded;
-mod replay;
-mod rng;
-mod section;
-mod waste;
+//! Buffers that want a place, and the layout that they get.
 
 use streamweir_trace::ByteRange;
 use thiserror::Error;
 
-pub use self::budget::Budget;
-pub use self::floor::{EXACT_BUFFERS, Floor, FloorKind, floor};
-pub use self::lives::{Life, Lives};
-pub use self::recorded::{LogPlanError, Recorded};
-pub use self::replay::{ReplayError, Replayed, Users, replay};
-pub use self::waste::{Costly, Waste};
-use crate::policy::Policy;
+use crate::budget::{Budget, Meter};
+use crate::conflict::Conflicts;
+use crate::floor::{Floor, floor};
+use crate::lives::Lives;
+use crate::pool::Pool;
+
+/// Whether buffers of different pools may share bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// Each pool has a range of bytes of its own.
+    #[default]
+    Isolated,
+    /// All pools share one range: two buffers may have the same bytes wherever
+    /// one is entirely before the other.
+    Ordered,
+}
 
 /// What a buffer needs of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +39,7 @@ pub struct Problem {
     /// Bytes of each, rounded.
     held: Vec<u64>,
     lives: Lives,
-    conflicts: conflict::Conflicts,
+    conflicts: Conflicts,
 }
 
 /// Why there is no plan for some buffers.
@@ -159,7 +120,7 @@ impl Problem {
                 _ => return Err(PlanError::TooLarge { item: at }),
             }
         }
-        let conflicts = conflict::Conflicts::new(&lives).ok_or(PlanError::TooManyConflicts)?;
+        let conflicts = Conflicts::new(&lives).ok_or(PlanError::TooManyConflicts)?;
         Ok(Self {
             items,
             held,
@@ -183,7 +144,7 @@ impl Problem {
         &self.lives
     }
 
-    /// The least bytes that a layout under [`Policy::ORDERED`] needs.
+    /// The least bytes that a layout under [`Sharing::Ordered`] needs.
     pub fn floor(&self) -> Floor {
         floor(&self.lives, &self.held)
     }
@@ -216,16 +177,16 @@ impl Problem {
     /// Places all buffers, as low as can be found within the budget, or, with a
     /// capacity, no higher than that if it can be found. Whether it was is seen
     /// from the plan's height.
-    pub fn plan(&self, policy: Policy, budget: Budget, capacity: Option<u64>) -> Plan {
+    pub fn plan(&self, sharing: Sharing, budget: Budget, capacity: Option<u64>) -> Plan {
         let mut plan = Plan {
             offsets: vec![0; self.items.len()],
             pools: Vec::new(),
             height: 0,
         };
         let align: Vec<u64> = self.items.iter().map(|item| item.align).collect();
-        let mut meter = budget::Meter::new(budget);
-        if !policy.is_isolated() {
-            let pool = pool::Pool {
+        let mut meter = Meter::new(budget);
+        if sharing == Sharing::Ordered {
+            let pool = Pool {
                 bytes: &self.held,
                 align: &align,
                 lives: &self.lives,
@@ -250,7 +211,7 @@ impl Problem {
             let lives = self.lives.of(&members);
             let bytes = self.held_of(&members);
             let align: Vec<u64> = members.iter().map(|&at| align[at as usize]).collect();
-            let pool = pool::Pool {
+            let pool = Pool {
                 bytes: &bytes,
                 align: &align,
                 lives: &lives,
@@ -260,7 +221,7 @@ impl Problem {
             waiting -= members.len() as u64;
             let mut part = meter.part(share as u64);
             let found = pool.plan(goal, &mut part);
-            meter.settle(&part);
+            meter.reclaim(&part);
             let start = plan.height.next_multiple_of(widest);
             for (&member, offset) in members.iter().zip(found.offsets) {
                 plan.offsets[member as usize] = start + offset;

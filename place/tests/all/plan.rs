@@ -4,148 +4,22 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use streamweir_alloc::Policy;
-use streamweir_alloc::plan::{
-    Budget, FloorKind, Item, Life, Lives, LogPlanError, Plan, PlanError, Problem, Recorded, Users,
-    floor, replay,
+use streamweir_place::{
+    Budget, FloorKind, Item, Life, Lives, LogPlanError, Plan, PlanError, Problem, Recorded,
+    Sharing, floor,
 };
 use streamweir_trace::{AllocLog, BufferId, ByteRange, LogBuffer, LogEvent, StreamId};
 
-/// What one buffer may be, by nothing but its kernels: which accesses each has,
-/// and for each kernel all that happen before it.
-struct Slow {
-    accesses: Vec<Vec<usize>>,
-    before: Vec<Vec<bool>>,
-}
-
-impl Slow {
-    /// Closes the order of the kernels over chains and joins, one by one.
-    fn of(log: &AllocLog) -> Self {
-        let mut slow = Self {
-            accesses: vec![Vec::new(); log.buffers.len()],
-            before: Vec::new(),
-        };
-        let mut reached: Vec<Vec<usize>> = vec![Vec::new(); log.streams as usize];
-        for event in &log.events {
-            match event {
-                LogEvent::Join { from, to } => {
-                    let more = reached[from.index()].clone();
-                    reached[to.index()].extend(more);
-                }
-                LogEvent::Kernel {
-                    stream,
-                    reads,
-                    writes,
-                } => {
-                    let kernel = slow.before.len();
-                    let mut row = vec![false; kernel];
-                    for &earlier in &reached[stream.index()] {
-                        row[earlier] = true;
-                        for (mine, theirs) in row.iter_mut().zip(&slow.before[earlier]) {
-                            *mine |= theirs;
-                        }
-                    }
-                    slow.before.push(row);
-                    reached[stream.index()].push(kernel);
-                    for buffer in reads.iter().chain(writes) {
-                        slow.accesses[buffer.index()].push(kernel);
-                    }
-                }
-                LogEvent::Alloc(_) | LogEvent::Free(_) => {}
-            }
-        }
-        slow
-    }
-
-    fn ordered(&self, a: usize, b: usize) -> bool {
-        self.accesses[a].iter().all(|&last| {
-            let after = |&first: &usize| self.before[first].get(last).copied().unwrap_or(false);
-            self.accesses[b].iter().all(after)
-        })
-    }
-
-    fn conflict(&self, a: usize, b: usize) -> bool {
-        !self.ordered(a, b) && !self.ordered(b, a)
-    }
-}
-
-/// A program over a few streams: joins, buffers, kernels that may use what they
-/// are ordered after, and frees.
-fn log(choices: &[(u8, u8, u8, u16)], streams: u32) -> AllocLog {
-    let width = streams as usize;
-    let mut log = AllocLog {
-        streams,
-        ..AllocLog::default()
-    };
-    // What each stream has reached, as counts of the events of each.
-    let mut reached = vec![vec![0_usize; width]; width];
-    let mut points: Vec<(Vec<usize>, bool)> = Vec::new();
-    let mut count = 0;
-    for &(what, where_, which, bytes) in choices {
-        let stream = where_ as usize % width;
-        let id = StreamId(stream as u32);
-        match what % 8 {
-            0 => {
-                let from = which as usize % width;
-                if from != stream {
-                    let theirs = reached[from].clone();
-                    for (mine, theirs) in reached[stream].iter_mut().zip(theirs) {
-                        *mine = theirs.max(*mine);
-                    }
-                    let from = StreamId(from as u32);
-                    log.events.push(LogEvent::Join { from, to: id });
-                }
-            }
-            1 => {
-                let held = (0..points.len()).filter(|&at| points[at].1);
-                let held: Vec<usize> = held.collect();
-                if let Some(&at) = held.get(which as usize % held.len().max(1)) {
-                    points[at].1 = false;
-                    log.events.push(LogEvent::Free(BufferId::at(at)));
-                }
-            }
-            2..=4 => {
-                log.events.push(LogEvent::Alloc(BufferId::at(points.len())));
-                points.push((reached[stream].clone(), true));
-                log.buffers.push(LogBuffer {
-                    name: format!("buffer {}", log.buffers.len()),
-                    stream: id,
-                    bytes: u64::from(bytes),
-                    align: 1 << (which % 9),
-                });
-            }
-            _ => {
-                let usable = |at: &usize| {
-                    let (point, held) = &points[*at];
-                    *held && point.iter().zip(&reached[stream]).all(|(a, b)| a <= b)
-                };
-                let all: Vec<usize> = (0..points.len()).filter(usable).collect();
-                let pick = |by: usize| all.get(by % all.len().max(1)).map(|&at| BufferId::at(at));
-                count += 1;
-                reached[stream][stream] = count;
-                log.events.push(LogEvent::Kernel {
-                    stream: id,
-                    reads: pick(which as usize).into_iter().collect(),
-                    writes: pick(bytes as usize).into_iter().collect(),
-                });
-            }
-        }
-    }
-    log
-}
-
-fn programs() -> impl Strategy<Value = AllocLog> {
-    let choice = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u16>());
-    (prop::collection::vec(choice, 0..90), 1..5_u32).prop_map(|(all, streams)| log(&all, streams))
-}
+use crate::programs::{Slow, log, programs};
 
 fn range(problem: &Problem, plan: &Plan, at: usize) -> ByteRange {
     ByteRange::new(plan.offsets[at], plan.offsets[at] + problem.held()[at])
 }
 
 /// All that a plan promises, by all pairs.
-fn check(slow: &Slow, problem: &Problem, plan: &Plan, policy: Policy) {
+fn check(slow: &Slow, problem: &Problem, plan: &Plan, sharing: Sharing) {
     let items = problem.items();
+    let isolated = sharing == Sharing::Isolated;
     for a in 0..items.len() {
         let place = range(problem, plan, a);
         assert_eq!(place.start % items[a].align, 0, "buffer {a} at {place}");
@@ -153,9 +27,9 @@ fn check(slow: &Slow, problem: &Problem, plan: &Plan, policy: Policy) {
         assert!(place.end <= plan.height, "buffer {a} at {place}");
         let pool = plan.pools.iter().find(|(_, bytes)| bytes.contains(&place));
         let owner = pool.expect("in a pool").0;
-        assert_eq!(owner, policy.is_isolated().then_some(items[a].pool));
+        assert_eq!(owner, isolated.then_some(items[a].pool));
         for b in 0..a {
-            let apart = policy.is_isolated() && items[a].pool != items[b].pool;
+            let apart = isolated && items[a].pool != items[b].pool;
             if slow.conflict(a, b) || apart {
                 let other = range(problem, plan, b);
                 assert!(!place.overlaps(&other), "{b} at {other}, {a} at {place}");
@@ -226,13 +100,13 @@ proptest! {
     fn every_plan_keeps_what_it_promises(log in programs(), steps in 0..60_000_u64) {
         let slow = Slow::of(&log);
         let problem = Recorded::of(&log).unwrap().problem().unwrap();
-        for policy in [Policy::ORDERED, Policy::ISOLATED] {
-            let plan = problem.plan(policy, Budget::steps(steps), None);
-            check(&slow, &problem, &plan, policy);
+        for sharing in [Sharing::Ordered, Sharing::Isolated] {
+            let plan = problem.plan(sharing, Budget::steps(steps), None);
+            check(&slow, &problem, &plan, sharing);
             prop_assert!(plan.height >= problem.floor().bytes);
-            prop_assert_eq!(&plan, &problem.plan(policy, Budget::steps(steps), None));
+            prop_assert_eq!(&plan, &problem.plan(sharing, Budget::steps(steps), None));
         }
-        let reserved = problem.plan(Policy::ORDERED, Budget::steps(steps), None);
+        let reserved = problem.plan(Sharing::Ordered, Budget::steps(steps), None);
         let by_stream: u64 = reserved.reserved_by_stream(&problem).iter().sum();
         prop_assert_eq!(by_stream, reserved.height);
     }
@@ -283,25 +157,10 @@ proptest! {
             .collect();
         let align: Vec<u64> = items.iter().map(|item| item.align).collect();
         let problem = Problem::new(items, lives.clone()).unwrap();
-        let plan = problem.plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
+        let plan = problem.plan(Sharing::Ordered, Budget::steps(u64::MAX), None);
         let conflict = |a: usize, b: usize| lives.conflict(a, b);
         let least = if rows.is_empty() { 0 } else { lowest(problem.held(), &align, &conflict) };
         prop_assert_eq!(plan.height, least);
-    }
-
-    #[test]
-    fn pools_respect_what_a_log_orders(log in programs()) {
-        let slow = Slow::of(&log);
-        for users in [Users::Known, Users::Unknown] {
-            for policy in [Policy::ORDERED, Policy::ISOLATED] {
-                let replayed = replay(&log, policy, users).unwrap();
-                for a in 0..log.buffers.len() {
-                    for b in (0..a).filter(|&b| slow.conflict(a, b)) {
-                        prop_assert!(!replayed.ranges[a].overlaps(&replayed.ranges[b]));
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -338,24 +197,24 @@ fn hard_times(times: u64) -> Problem {
 /// What ends the work on one part does not end it on the others.
 #[test]
 fn parts_that_have_nothing_in_common_are_all_brought_down() {
-    let one = hard().plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
-    let first = hard().plan(Policy::ORDERED, Budget::steps(0), None);
+    let one = hard().plan(Sharing::Ordered, Budget::steps(u64::MAX), None);
+    let first = hard().plan(Sharing::Ordered, Budget::steps(0), None);
     assert!(one.height < first.height, "nothing to bring down");
-    let five = hard_times(5).plan(Policy::ORDERED, Budget::steps(u64::MAX), None);
+    let five = hard_times(5).plan(Sharing::Ordered, Budget::steps(u64::MAX), None);
     assert_eq!(five.height, one.height);
 }
 
 #[test]
 fn a_deadline_that_is_over_still_gives_a_plan() {
-    let plan = hard().plan(Policy::ORDERED, Budget::time(Duration::ZERO), None);
+    let plan = hard().plan(Sharing::Ordered, Budget::time(Duration::ZERO), None);
     assert!(plan.height >= hard().floor().bytes);
     assert_eq!(plan.offsets.len(), 10);
 }
 
 #[test]
 fn a_capacity_that_is_met_ends_the_search() {
-    let loose = hard().plan(Policy::ORDERED, Budget::steps(u64::MAX), Some(1000));
-    assert_eq!(loose, hard().plan(Policy::ORDERED, Budget::steps(0), None));
+    let loose = hard().plan(Sharing::Ordered, Budget::steps(u64::MAX), Some(1000));
+    assert_eq!(loose, hard().plan(Sharing::Ordered, Budget::steps(0), None));
 }
 
 #[test]

@@ -133,17 +133,17 @@ impl Lives {
     }
 
     #[inline]
-    pub(super) fn begin(&self, life: usize) -> &[u32] {
+    pub(crate) fn begin(&self, life: usize) -> &[u32] {
         &self.begins[life * self.axes..][..self.axes]
     }
 
     #[inline]
-    pub(super) fn end(&self, life: usize) -> &[u32] {
+    pub(crate) fn end(&self, life: usize) -> &[u32] {
         &self.ends[life * self.axes..][..self.axes]
     }
 
     /// The lives of `members` alone, in that order.
-    pub(super) fn of(&self, members: &[u32]) -> Self {
+    pub(crate) fn of(&self, members: &[u32]) -> Self {
         let mut lives = Self::new(self.axes);
         for &member in members {
             let at = member as usize;
@@ -157,7 +157,7 @@ impl Lives {
 
     /// The lives sorted into chains whose beginnings only grow, and those that
     /// fit no chain.
-    pub(super) fn chains(&self) -> Chains {
+    pub(crate) fn chains(&self) -> Chains {
         let mut order: Vec<u32> = (0..self.len() as u32)
             .filter(|&at| self.spans[at as usize].is_some())
             .collect();
@@ -186,11 +186,11 @@ impl Lives {
 }
 
 /// Lives in chains.
-pub(super) struct Chains {
+pub(crate) struct Chains {
     /// Each in the order of the spans, with beginnings that only grow.
-    pub(super) chains: Vec<Vec<u32>>,
+    pub(crate) chains: Vec<Vec<u32>>,
     /// What fits no chain.
-    pub(super) loose: Vec<u32>,
+    pub(crate) loose: Vec<u32>,
 }
 
 #[inline]
@@ -198,7 +198,7 @@ fn within(end: &[u32], begin: &[u32]) -> bool {
     end.iter().zip(begin).all(|(end, begin)| end <= begin)
 }
 
-#[cfg(all(test, not(streamweir_loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use streamweir_trace::{AllocLog, BufferId, LogEvent};
 
-use super::{Floor, Plan, Problem};
+use crate::floor::Floor;
+use crate::problem::{Plan, Problem};
 
 /// The memory of the buffers of one stream, whose name is its tag.
 #[derive(Clone, Debug, PartialEq, Eq)]

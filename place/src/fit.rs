@@ -1,11 +1,11 @@
 //! Placing buffers one after the other, each into a gap that those placed before
 //! leave.
 
-use super::conflict::Conflicts;
+use crate::conflict::Conflicts;
 
 /// How a gap is chosen among those that are large enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Gap {
+pub(crate) enum Gap {
     /// The lowest.
     #[default]
     First,
@@ -15,40 +15,40 @@ pub(super) enum Gap {
 
 /// Sizes and alignments of the buffers of one pool.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sizes<'a> {
-    pub(super) bytes: &'a [u64],
-    pub(super) align: &'a [u64],
+pub(crate) struct Sizes<'a> {
+    pub(crate) bytes: &'a [u64],
+    pub(crate) align: &'a [u64],
 }
 
 impl Sizes<'_> {
     #[inline]
-    pub(super) fn bytes(&self, at: u32) -> u64 {
+    pub(crate) fn bytes(&self, at: u32) -> u64 {
         self.bytes[at as usize]
     }
 
     /// The first place at or above `offset` where `at` may begin. What a
     /// problem holds in all is bounded, so this does not overflow.
     #[inline]
-    pub(super) fn aligned(&self, at: u32, offset: u64) -> u64 {
+    pub(crate) fn aligned(&self, at: u32, offset: u64) -> u64 {
         offset.next_multiple_of(self.align[at as usize])
     }
 }
 
 /// A buffer that has no place.
-pub(super) const UNPLACED: u64 = u64::MAX;
+pub(crate) const UNPLACED: u64 = u64::MAX;
 
 /// A layout in the making.
 #[derive(Clone, Debug)]
-pub(super) struct Fit<'a> {
-    pub(super) sizes: Sizes<'a>,
-    pub(super) conflicts: &'a Conflicts,
+pub(crate) struct Fit<'a> {
+    pub(crate) sizes: Sizes<'a>,
+    pub(crate) conflicts: &'a Conflicts,
     /// Where each buffer begins, or [`UNPLACED`].
-    pub(super) offsets: Vec<u64>,
+    pub(crate) offsets: Vec<u64>,
     taken: Vec<(u64, u64)>,
 }
 
 impl<'a> Fit<'a> {
-    pub(super) fn new(sizes: Sizes<'a>, conflicts: &'a Conflicts) -> Self {
+    pub(crate) fn new(sizes: Sizes<'a>, conflicts: &'a Conflicts) -> Self {
         Self {
             sizes,
             conflicts,
@@ -58,14 +58,14 @@ impl<'a> Fit<'a> {
     }
 
     /// Places `at` and says where it ends.
-    pub(super) fn place(&mut self, at: u32, gap: Gap) -> u64 {
+    pub(crate) fn place(&mut self, at: u32, gap: Gap) -> u64 {
         self.place_among(at, gap, |_| true)
     }
 
     /// Places `at` as if, of those that are placed, there were only the ones
     /// that `counts` admits; says where it ends.
     #[inline]
-    pub(super) fn place_among(&mut self, at: u32, gap: Gap, counts: impl Fn(u32) -> bool) -> u64 {
+    pub(crate) fn place_among(&mut self, at: u32, gap: Gap, counts: impl Fn(u32) -> bool) -> u64 {
         let taken = &mut self.taken;
         taken.clear();
         for &other in self.conflicts.of_item(at) {
@@ -97,7 +97,7 @@ impl<'a> Fit<'a> {
 
     /// Places all buffers in this order and says how high the layout is; `None`,
     /// with the layout unfinished, as soon as it is not lower than `below`.
-    pub(super) fn place_all(&mut self, order: &[u32], gap: Gap, below: u64) -> Option<u64> {
+    pub(crate) fn place_all(&mut self, order: &[u32], gap: Gap, below: u64) -> Option<u64> {
         self.offsets.fill(UNPLACED);
         let mut height = 0;
         for &at in order {

@@ -2,26 +2,26 @@
 
 use std::ops::Range;
 
-use super::super::budget::Meter;
-use super::super::fit::UNPLACED;
 use super::Exact;
+use crate::budget::Meter;
+use crate::fit::UNPLACED;
 
 /// How a part of a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Solved,
     Failed,
     Stopped,
 }
 
 /// A layout in the making, with what is to be undone on the way back.
-pub(super) struct Search<'a, 'm> {
+pub(crate) struct Search<'a, 'm> {
     exact: &'a Exact<'a>,
     bound: u64,
     rank: Vec<u32>,
     /// For each buffer the one that is just like it and comes next before it.
     twin: Vec<Option<u32>>,
-    pub(super) offsets: Vec<u64>,
+    pub(crate) offsets: Vec<u64>,
     /// Where each buffer can begin at the lowest, given those placed below it.
     lowest: Vec<u64>,
     /// For each section the bytes that are still to come.
@@ -46,7 +46,7 @@ struct Candidate {
 }
 
 impl<'a, 'm> Search<'a, 'm> {
-    pub(super) fn new(
+    pub(crate) fn new(
         exact: &'a Exact<'a>,
         bound: u64,
         rank: Vec<u32>,
@@ -74,7 +74,7 @@ impl<'a, 'm> Search<'a, 'm> {
 
     /// Solves each part of `left`, which is sorted by first section. What comes
     /// before `last` in the order of places is not tried any more.
-    pub(super) fn parts(&mut self, left: &[u32], last: (u64, u32)) -> Part {
+    pub(crate) fn parts(&mut self, left: &[u32], last: (u64, u32)) -> Part {
         let mut from = 0;
         let mut reach = 0;
         let mut cuts = Vec::new();

@@ -13,8 +13,8 @@
 use streamweir_trace::{AllocLog, BufferId, LogEvent, StreamId};
 use thiserror::Error;
 
-use super::lives::{Life, Lives};
-use super::{Item, PlanError, Problem};
+use crate::lives::{Life, Lives};
+use crate::problem::{Item, PlanError, Problem};
 
 /// Why a log cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

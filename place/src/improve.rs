@@ -11,23 +11,23 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::budget::Meter;
-use super::fit::{Fit, Gap, Sizes, UNPLACED};
-use super::rng::Rng;
+use crate::budget::Meter;
+use crate::fit::{Fit, Gap, Sizes, UNPLACED};
+use crate::rng::Rng;
 
 /// A layout and the order that gives it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
-    pub(super) order: Vec<u32>,
-    pub(super) gap: Gap,
-    pub(super) offsets: Vec<u64>,
-    pub(super) height: u64,
+pub(crate) struct Arranged {
+    pub(crate) order: Vec<u32>,
+    pub(crate) gap: Gap,
+    pub(crate) offsets: Vec<u64>,
+    pub(crate) height: u64,
 }
 
-impl Found {
+impl Arranged {
     /// Takes over a lower layout that was not found by an order: placed from the
     /// bottom upwards, each buffer comes as low as it was or lower.
-    pub(super) fn adopt(&mut self, offsets: Vec<u64>, sizes: Sizes<'_>) {
+    pub(crate) fn adopt(&mut self, offsets: Vec<u64>, sizes: Sizes<'_>) {
         let mut order: Vec<u32> = (0..offsets.len() as u32).collect();
         order.sort_by_key(|&at| (offsets[at as usize], at));
         let ends = order
@@ -41,9 +41,9 @@ impl Found {
 }
 
 /// Lowers `best` until it is no higher than `enough` or the steps are used up.
-pub(super) fn improve(
+pub(crate) fn improve(
     fit: &Fit<'_>,
-    best: &mut Found,
+    best: &mut Arranged,
     enough: u64,
     meter: &mut Meter,
     rng: &mut Rng,
@@ -81,7 +81,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(fit: &Fit<'a>, best: &Found) -> Self {
+    fn new(fit: &Fit<'a>, best: &Arranged) -> Self {
         let count = best.order.len();
         let mut walk = Self {
             fit: fit.clone(),
@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
         walk
     }
 
-    fn restore(&mut self, best: &Found) {
+    fn restore(&mut self, best: &Arranged) {
         self.order.clone_from(&best.order);
         self.fit.offsets.clone_from(&best.offsets);
         self.gap = best.gap;
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         self.is_dirty.fill(false);
     }
 
-    fn save(&self, best: &mut Found) {
+    fn save(&self, best: &mut Arranged) {
         best.order.clone_from(&self.order);
         best.offsets.clone_from(&self.fit.offsets);
         best.height = (0..self.order.len() as u32)
@@ -145,7 +145,7 @@ impl<'a> Walk<'a> {
                 return false;
             };
             self.move_to(culprit, ahead);
-            if !self.settle(height, meter) {
+            if !self.mend(height, meter) {
                 return false;
             }
         }
@@ -189,7 +189,7 @@ impl<'a> Walk<'a> {
 
     /// Places anew what is marked, and what that changes. False when the steps
     /// are used up, with the layout unfinished.
-    fn settle(&mut self, height: u64, meter: &mut Meter) -> bool {
+    fn mend(&mut self, height: u64, meter: &mut Meter) -> bool {
         while let Some(Reverse(place)) = self.dirty.pop() {
             self.is_dirty[place as usize] = false;
             let at = self.order[place as usize];

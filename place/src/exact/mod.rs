@@ -28,22 +28,22 @@
 
 mod search;
 mod taste;
-#[cfg(all(test, not(streamweir_loom)))]
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
 use self::search::{Part, Search};
-pub(super) use self::taste::{Taste, units};
-use super::budget::Meter;
-use super::conflict::Conflicts;
-use super::fit::Sizes;
-use super::lives::Lives;
-use super::section::Sections;
+pub(crate) use self::taste::{Taste, units};
+use crate::budget::Meter;
+use crate::conflict::Conflicts;
+use crate::fit::Sizes;
+use crate::lives::Lives;
+use crate::section::Sections;
 
 /// How a search ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// A layout, by its offsets.
     Solved(Vec<u64>),
     /// There is none.
@@ -53,7 +53,7 @@ pub(super) enum Outcome {
 }
 
 /// What a search needs to know and does not change.
-pub(super) struct Exact<'a> {
+pub(crate) struct Exact<'a> {
     sizes: Sizes<'a>,
     conflicts: &'a Conflicts,
     sections: Sections,
@@ -66,7 +66,7 @@ pub(super) struct Exact<'a> {
 }
 
 impl<'a> Exact<'a> {
-    pub(super) fn new(sizes: Sizes<'a>, lives: &'a Lives, conflicts: &'a Conflicts) -> Self {
+    pub(crate) fn new(sizes: Sizes<'a>, lives: &'a Lives, conflicts: &'a Conflicts) -> Self {
         let sections = Sections::new(lives);
         let reach = (0..lives.len() as u32).map(|at| {
             let others = conflicts.of_item(at).iter();
@@ -84,12 +84,12 @@ impl<'a> Exact<'a> {
         }
     }
 
-    pub(super) fn sizes(&self) -> Sizes<'a> {
+    pub(crate) fn sizes(&self) -> Sizes<'a> {
         self.sizes
     }
 
     /// Looks for a layout that is no higher than `bound`.
-    pub(super) fn solve(&self, bound: u64, taste: Taste, meter: &mut Meter) -> Outcome {
+    pub(crate) fn solve(&self, bound: u64, taste: Taste, meter: &mut Meter) -> Outcome {
         let totals = self.sections.totals(self.sizes.bytes);
         if totals.iter().any(|&total| total > bound) {
             return Outcome::Impossible;

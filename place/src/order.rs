@@ -3,12 +3,12 @@
 
 use std::cmp::Reverse;
 
-use super::conflict::Conflicts;
-use super::lives::Lives;
+use crate::conflict::Conflicts;
+use crate::lives::Lives;
 
 /// The orders, each of all buffers, those that have proved best first. Ties are
 /// broken by the number of the buffer: an order is a function of the problem.
-pub(super) fn portfolio(lives: &Lives, bytes: &[u64], conflicts: &Conflicts) -> Vec<Vec<u32>> {
+pub(crate) fn portfolio(lives: &Lives, bytes: &[u64], conflicts: &Conflicts) -> Vec<Vec<u32>> {
     let all: Vec<u32> = (0..bytes.len() as u32).collect();
     let span = |at: u32| lives.span(at as usize).unwrap_or_default();
     let length = |at: u32| u64::from(span(at).1 - span(at).0) + 1;
@@ -23,7 +23,7 @@ pub(super) fn portfolio(lives: &Lives, bytes: &[u64], conflicts: &Conflicts) -> 
         })
         .collect();
     let weight = |at: u32| weight[at as usize];
-    let contention = super::section::Sections::new(lives).contention(bytes);
+    let contention = crate::section::Sections::new(lives).contention(bytes);
     let contention = |at: u32| contention[at as usize];
     let degree = |at: u32| conflicts.of_item(at).len();
 

@@ -10,9 +10,10 @@ use thiserror::Error;
 
 use crate::ALIGNMENT;
 use crate::arena::{Arena, ArenaConfig, Backing, BackingError};
+use crate::block::{Block, BlockId};
 use crate::error::AllocError;
 use crate::policy::Policy;
-use crate::pool::{Block, BlockId, Pools};
+use crate::pool::Pools;
 use crate::report::PoolReport;
 use crate::sync::Mutex;
 

@@ -3,7 +3,7 @@
 //! Two things are done. A table, with one line for each input and budget in time:
 //! height, floor, ratio, milliseconds. And, by criterion, the time of a plan with a
 //! budget in steps, which is what one millisecond of a budget in time has to be
-//! worth (`STEPS_PER_MILLISECOND` in `plan/budget.rs`).
+//! worth (`STEPS_PER_MILLISECOND` in `budget.rs`).
 //!
 //! Inputs are lists of lifetimes that are cut out of a rectangle, so that their
 //! floor can be reached, the logs of `tests/data`, and what lies in
@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group};
-use streamweir_alloc::Policy;
-use streamweir_alloc::plan::{Budget, Item, Lives, Problem, Recorded};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use streamweir_place::{Budget, Item, Lives, Problem, Recorded, Sharing};
 use streamweir_trace::AllocLog;
 
 /// A problem by its name.
@@ -26,38 +27,24 @@ struct Input {
     problem: Problem,
 }
 
-/// Steele, Lea and Flood's SplitMix64: the same inputs in every run.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^= z >> 31;
-        ((u128::from(z) * u128::from(bound)) >> 64) as u64
-    }
-}
-
 /// Lifetimes cut out of a rectangle of 1 MiB, again and again across time or
 /// across bytes, until there are so many: all of them fit 1 MiB.
 fn cut(count: usize, seed: u64) -> Input {
-    let mut rng = Rng(seed);
+    let mut rng = StdRng::seed_from_u64(seed);
     // Time from and to, bytes in KiB.
     let mut pieces = vec![(0_u64, 4096_u64, 1024_u64)];
     while pieces.len() < count {
         let at = (0..4)
-            .map(|_| rng.below(pieces.len() as u64) as usize)
+            .map(|_| rng.random_range(0..pieces.len()))
             .max_by_key(|&at| (pieces[at].1 - pieces[at].0) * pieces[at].2)
             .unwrap_or_default();
         let (from, to, bytes) = pieces[at];
-        if rng.below(3) == 0 && to - from > 1 {
-            let middle = from + 1 + rng.below(to - from - 1);
+        if rng.random_range(0..3) == 0 && to - from > 1 {
+            let middle = from + rng.random_range(1..to - from);
             pieces[at].1 = middle;
             pieces.push((middle, to, bytes));
         } else if bytes > 1 {
-            let less = 1 + rng.below(bytes - 1);
+            let less = rng.random_range(1..bytes);
             pieces[at].2 = less;
             pieces.push((from, to, bytes - less));
         }
@@ -104,7 +91,7 @@ fn line(input: &Input, milliseconds: u64) {
     let floor = problem.floor();
     let start = Instant::now();
     let budget = Budget::time(Duration::from_millis(milliseconds));
-    let plan = problem.plan(Policy::ORDERED, budget, None);
+    let plan = problem.plan(Sharing::Ordered, budget, None);
     let took = start.elapsed();
     println!(
         "| {} | {} | {milliseconds} | {} | {} | {:.4} | {:.0} |",
@@ -167,7 +154,7 @@ fn steps(c: &mut Criterion) {
             let plan = || {
                 let plan = input
                     .problem
-                    .plan(Policy::ORDERED, Budget::steps(STEPS), None);
+                    .plan(Sharing::Ordered, Budget::steps(STEPS), None);
                 black_box(plan.height)
             };
             b.iter(plan);

@@ -1,0 +1,5 @@
+//! Tests of plans and floors through the public API.
+
+mod online;
+mod plan;
+mod programs;
