@@ -56,6 +56,7 @@
 //! # }
 //! ```
 
+mod alignment;
 mod arena;
 mod block;
 pub mod clocks;
@@ -71,6 +72,7 @@ mod size;
 #[doc(hidden)]
 pub mod sync;
 
+pub use alignment::ALIGNMENT;
 pub use arena::{Arena, ArenaConfig, Backing, BackingError, Holder, Lease, View};
 pub use block::{Block, BlockId, BlockKind, BlockRecord};
 pub use clocks::{Clock, Position};
@@ -81,12 +83,3 @@ pub use pool::Pools;
 pub use registry::{Lookup, PersistentEntry, Registry, RegistryError, Tombstone};
 pub use report::{BufferUse, PoolReport, StreamUse};
 pub use retire::RetireQueue;
-
-/// Every block starts at a multiple of this many bytes and holds a multiple of
-/// it: what the driver's own allocator promises.
-pub const ALIGNMENT: u64 = 256;
-
-/// `bytes` rounded up to whole [`ALIGNMENT`] units, at least one of them.
-fn rounded(bytes: u64) -> Option<u64> {
-    bytes.max(1).checked_next_multiple_of(ALIGNMENT)
-}

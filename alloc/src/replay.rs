@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use streamweir_trace::{AllocLog, ByteRange, LogBuffer, LogEvent};
 use thiserror::Error;
 
-use crate::ALIGNMENT;
+use crate::alignment::ALIGNMENT;
 use crate::arena::{Arena, ArenaConfig, Backing, BackingError};
 use crate::block::{Block, BlockId};
 use crate::error::AllocError;

@@ -7,7 +7,8 @@ use streamweir_trace::ByteRange;
 
 use super::segments::{Span, Tail, ViewId};
 use super::{Arena, GrantError};
-use crate::AllocError;
+use crate::alignment::rounded;
+use crate::error::AllocError;
 
 /// One capture's view of an arena, in which every byte is free at first.
 ///
@@ -36,17 +37,17 @@ impl View {
     /// When the arena cannot grow as far as needed, or the view has ended.
     pub fn take(&self, bytes: u64) -> Result<ByteRange, AllocError> {
         let arena = || Arc::clone(self.arena.name());
-        let Some(rounded) = crate::rounded(bytes) else {
+        let Some(bytes_held) = rounded(bytes) else {
             return Err(AllocError::TooLarge {
                 buffer: format!("the layout in arena {:?}", arena()),
                 bytes,
             });
         };
-        match self.arena.grant_exactly(self.id, rounded) {
+        match self.arena.grant_exactly(self.id, bytes_held) {
             Ok(span) => Ok(span.range),
             Err(GrantError::Ended) => Err(AllocError::Ended { arena: arena() }),
             Err(GrantError::Backing(source)) => Err(AllocError::Layout {
-                bytes: rounded,
+                bytes: bytes_held,
                 arena: arena(),
                 reserved: self.arena.reserved(),
                 source,

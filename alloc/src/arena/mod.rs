@@ -41,7 +41,7 @@ pub use self::lease::{Lease, View};
 pub use self::segments::Holder;
 use self::segments::{Growth, SegmentId, Segments, ViewId, Want};
 pub(crate) use self::segments::{Span, Tail};
-use crate::ALIGNMENT;
+use crate::alignment::{ALIGNMENT, rounded};
 use crate::sync::{Condvar, Mutex};
 
 /// How an arena grows.
@@ -91,7 +91,7 @@ impl Arena {
         backing: Arc<dyn Backing>,
         config: ArenaConfig,
     ) -> Arc<Self> {
-        let round = |bytes| crate::rounded(bytes).unwrap_or(ALIGNMENT);
+        let round = |bytes| rounded(bytes).unwrap_or(ALIGNMENT);
         Arc::new(Self {
             name: name.into(),
             backing,

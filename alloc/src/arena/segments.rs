@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 use streamweir_trace::ByteRange;
 
+use crate::alignment::ALIGNMENT;
+
 /// A segment; never used for another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct SegmentId(u64);
@@ -56,7 +58,7 @@ impl Want<'_> {
         (self
             .bytes
             .saturating_sub(tail.map_or(0, |tail| tail.range.len())))
-        .max(crate::ALIGNMENT)
+        .max(ALIGNMENT)
     }
 }
 
@@ -185,9 +187,7 @@ impl Segments {
         Growth::Extend {
             segment,
             piece,
-            bytes: missing
-                .saturating_sub(room - room % crate::ALIGNMENT)
-                .max(step),
+            bytes: missing.saturating_sub(room - room % ALIGNMENT).max(step),
             otherwise,
         }
     }
@@ -236,7 +236,7 @@ impl Segments {
         let whole = missing.checked_next_multiple_of(want.step);
         // The backing may give a segment whose length is no multiple of the
         // alignment: its last bytes stay unused.
-        let room = room - room % crate::ALIGNMENT;
+        let room = room - room % ALIGNMENT;
         let len = whole.unwrap_or(missing).min(room).max(missing);
         *used.entry(segment).or_default() += len;
         Some(Span {

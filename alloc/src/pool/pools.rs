@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use streamweir_trace::{ByteRange, NodeId, StreamId};
 
 use super::state::State;
+use crate::alignment::rounded;
 use crate::arena::{GrantError, Lease, View};
 use crate::block::{Block, BlockId, BlockKind, BlockRecord};
 use crate::clocks::{Clock, Position};
@@ -171,7 +172,7 @@ impl Pools {
         name: Cow<'static, str>,
         kind: BlockKind,
     ) -> Result<Block, AllocError> {
-        let Some(held) = crate::rounded(bytes) else {
+        let Some(held) = rounded(bytes) else {
             let buffer = name.into_owned();
             return Err(AllocError::TooLarge { buffer, bytes });
         };
