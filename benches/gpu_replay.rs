@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use common::Outcome;
 use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle, Start};
-use streamweir::kernels::dsv4::{self, add_one};
+use streamweir::kernels::dsv4::{self, testing::add_one};
 use streamweir::{Device, DeviceStream, Graph};
 
 /// Layers; each has work on two streams, a fork and a join.

@@ -3,6 +3,9 @@
 
 #pragma once
 
+// The constants that the host shares, by namespace.
+#include "host.cuh"
+
 using u16 = unsigned short;
 using u32 = unsigned int;
 using u64 = unsigned long long;

@@ -5,14 +5,6 @@
 
 #include "common.cuh"
 
-namespace fp8 {
-// The largest e4m3 number.
-constexpr float LARGEST = 448.0f;
-// What a group's largest magnitude counts as at the least, so that no scale is
-// zero.
-constexpr float LEAST_ABSMAX = 1e-4f;
-}  // namespace fp8
-
 // Four e4m3 numbers, the first in the lowest byte: nearest, ties to even, beyond
 // 448 the largest number of that sign, not a number 0x7f.
 __device__ __forceinline__ u32 to_e4m3(float a, float b, float c, float d) {

@@ -5,9 +5,10 @@
 #include "common.cuh"
 
 namespace hadamard {
-constexpr u32 DIM = 128;
+constexpr u32 DIM = row::INDEX_DIM;
 // 128^-0.5, which makes the transform orthogonal.
 constexpr float SCALE = 0.08838834764831845f;
+static_assert(DIM == 4 * 32, "four values to a lane; SCALE");
 }  // namespace hadamard
 
 // Lane l holds elements 4l .. 4l + 3, before and after. Natural order: element i

@@ -57,15 +57,15 @@ struct PageLayout {
     }
 };
 
-static_assert(sizeof(PageLayout) == 24, "the host's PageLayout");
+static_assert(sizeof(PageLayout) == page_layout::BYTES, "the host's PageLayout");
 
 // Each pool's geometry is a type of its own, as on the host.
 struct IndexKeyPages : PageLayout {};
 struct IndexKeyFp8Pages : PageLayout {};
 struct LatentPages : PageLayout {};
 struct LatentFp8Pages : PageLayout {
-    static constexpr u32 NOPE = 448;
-    static constexpr u32 ROPE = 64;
-    static constexpr u32 GROUP = 64;
+    static constexpr u32 NOPE = latent_fp8::NOPE;
+    static constexpr u32 ROPE = latent_fp8::ROPE;
+    static constexpr u32 GROUP = latent_fp8::GROUP;
     static constexpr u32 DIM = NOPE + ROPE;
 };

@@ -7,7 +7,7 @@
 #include "common.cuh"
 
 namespace rope {
-constexpr u32 DIM = 64;
+constexpr u32 DIM = ROPE_DIM;
 // Floats of a position's row: cosine and sine of each pair.
 constexpr u32 ROW = DIM;
 }  // namespace rope

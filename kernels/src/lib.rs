@@ -9,7 +9,9 @@
 //! cubins and remembers them.
 
 pub mod compile;
+#[cfg(feature = "testing")]
 pub mod conformance;
+mod constants;
 mod dims;
 pub mod dsv4;
 pub mod gemm;

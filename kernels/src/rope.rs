@@ -14,8 +14,14 @@
 
 use std::f64::consts::TAU;
 
-/// Rotated dimensions of a head.
-pub const ROPE_DIM: u32 = 64;
+use crate::constants::shared;
+
+shared! {
+    pub(crate) ROPE = rope {
+        /// Rotated dimensions of a head.
+        pub ROPE_DIM: u32 = 64;
+    }
+}
 
 /// Pairs of rotated dimensions.
 const PAIRS: usize = ROPE_DIM as usize / 2;

@@ -3,7 +3,7 @@
 use libtest_mimic::Failed;
 use streamweir::driver::lying::{Lie, LyingDriver};
 use streamweir::driver::{CaptureMode, EventScope, ModuleImage};
-use streamweir::kernels::dsv4::add_one;
+use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::Verdict;
 use streamweir::{ArenaConfig, CaptureOptions, Device, Error, Policy, Verify, updates};
 

@@ -1,7 +1,7 @@
 //! Poison, guards and taps.
 
 use streamweir::driver::ModuleImage;
-use streamweir::kernels::dsv4::add_one;
+use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::{
     ArenaConfig, CaptureOptions, Device, Error, Placement, Poison, Side, Taps, writes,
 };

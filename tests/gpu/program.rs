@@ -1,7 +1,7 @@
 //! A small program that uses most of the library, and knows its own result.
 
 use streamweir::driver::ModuleImage;
-use streamweir::kernels::dsv4::{add_one, fill_words};
+use streamweir::kernels::dsv4::testing::{add_one, fill_words};
 use streamweir::{Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent};
 
 /// Elements of every buffer.

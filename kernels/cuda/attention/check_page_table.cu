@@ -3,7 +3,7 @@
 
 #include "common.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) check_page_table(
+extern "C" __global__ void __launch_bounds__(page_check::THREADS) check_page_table(
     const int* __restrict__ page_table,
     const int* __restrict__ lens,
     u32* __restrict__ found,
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) check_page_table(
     const u32 len = sequence_length(lens, token, static_cast<u32>(reach));
     const u32 used = len / tokens_per_page + (len % tokens_per_page != 0);
     const u32 first = token * table_stride;
-    for (u32 column = threadIdx.x; column < used; column += 256) {
+    for (u32 column = threadIdx.x; column < used; column += page_check::THREADS) {
         const int id = page_table[first + column];
         if (id < 0 || static_cast<u32>(id) >= pages) {
             atomicAdd(&found[0], 1u);

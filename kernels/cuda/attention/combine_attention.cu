@@ -4,17 +4,14 @@
 #include "attention.cuh"
 
 namespace combine {
-// Threads of a head: each has eight sums of a split.
-constexpr u32 THREADS = LatentFp8Pages::DIM / 8;
-constexpr u32 HEADS = 2;
-constexpr u32 MAX_SPLITS = 128;
 // Splits whose sums are loaded at once.
 constexpr u32 BATCH = 8;
 
+static_assert(THREADS * 8 == LatentFp8Pages::DIM, "a thread of a head has eight sums of a split");
 static_assert(THREADS % 64 == 0, "the first warps have the lower dimensions, the last the upper ones");
 }  // namespace combine
 
-extern "C" __global__ void __launch_bounds__(128, 8) combine_attention(
+extern "C" __global__ void __launch_bounds__(combine::HEADS * combine::THREADS, 8) combine_attention(
     const uint4* __restrict__ partial,
     const float4* __restrict__ stats,
     const float* __restrict__ sink,

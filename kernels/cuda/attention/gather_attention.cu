@@ -7,10 +7,8 @@
 #include "pages.cuh"
 
 namespace attention_tile {
-constexpr u32 HEADS_PER_BLOCK = 8;
-constexpr u32 MAX_DIM = 512;
+constexpr u32 MAX_DIM = MAX_LATENT_DIM;
 constexpr u32 ENTRIES = 32;
-constexpr u32 THREADS = 256;
 // Elements of a latent's row in shared memory: 16 bytes more than it has, so
 // that eight lanes that read the same dimensions of eight latents touch
 // different banks.
@@ -20,7 +18,7 @@ static_assert(HEADS_PER_BLOCK * 32 == THREADS, "a warp for each head");
 static_assert(MAX_DIM == 2 * THREADS, "two dimensions for each thread");
 }  // namespace attention_tile
 
-extern "C" __global__ void __launch_bounds__(256) gather_attention(
+extern "C" __global__ void __launch_bounds__(attention_tile::THREADS) gather_attention(
     const bf16* __restrict__ q,
     const bf16* __restrict__ latent,
     const int* __restrict__ indices,

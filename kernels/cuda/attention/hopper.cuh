@@ -19,21 +19,22 @@ constexpr u32 HEADS = sparse::HEADS;
 constexpr u32 GROUP_THREADS = 128;
 // The threads of both computing groups, and of both preparing ones.
 constexpr u32 PAIR_THREADS = 2 * GROUP_THREADS;
-constexpr u32 THREADS = 2 * PAIR_THREADS;
 constexpr u32 DIM = sparse::DIM;
-constexpr u32 STEP = 32;
+// Entries of a step.
+constexpr u32 ENTRIES = 32;
 // Steps whose latents are in shared memory.
 constexpr u32 BUFFERS = 3;
 // A panel is 64 dimensions, 128 bytes, of each row; its scale is its own.
 constexpr u32 PANELS = DIM / 64;
 constexpr u32 OWN_PANELS = PANELS / 2;
 constexpr u32 QUERY_PANEL = HEADS * 128;
-constexpr u32 LATENT_PANEL = STEP * 128;
+constexpr u32 LATENT_PANEL = ENTRIES * 128;
 // How far a score may exceed the one that weights are relative to, in powers of
 // two, before they are made relative to it.
 constexpr float SLACK = 8.0f;
 
-static_assert(GROUP_THREADS == 4 * STEP, "four threads of a warpgroup to an entry");
+static_assert(THREADS == 2 * PAIR_THREADS, "two groups compute and two prepare");
+static_assert(GROUP_THREADS == 4 * ENTRIES, "four threads of a warpgroup to an entry");
 static_assert(PAIR_THREADS == sparse::AHEAD, "a preparing thread for each place");
 
 struct Shared {
@@ -48,7 +49,7 @@ struct Shared {
     sparse::Places places;
 };
 
-static_assert(sizeof(Shared) == 204896, "what the host asks for; a block of sm_90 has 227 KiB");
+static_assert(sizeof(Shared) == SHARED_BYTES, "what the host asks for; a block of sm_90 has 227 KiB");
 
 __device__ __forceinline__ float power_of_two(float exponent) {
     float result;
@@ -120,8 +121,8 @@ struct Preparer {
 
     __device__ __forceinline__ void find(u32 step) {
         place = {nullptr, nullptr};
-        if (all.begin + step * STEP < all.end) {
-            place = all.place(step * STEP + entry);
+        if (all.begin + step * ENTRIES < all.end) {
+            place = all.place(step * ENTRIES + entry);
         }
     }
 
@@ -173,20 +174,20 @@ struct Preparer {
 // takes part, and then an empty one. Returns how many entries no pool has.
 template <typename Source>
 __device__ __forceinline__ u32 prepare(Shared& shared, sparse::Entries<Source>& all, u32 group, u32 thread) {
-    const u32 steps = (all.end - all.begin + STEP - 1) / STEP;
+    const u32 steps = (all.end - all.begin + ENTRIES - 1) / ENTRIES;
     u32 known = 0;
     u32 bad = 0;
     // The first step from `step` on in which an entry takes part.
     const auto next = [&](u32 step) {
         for (; step < steps; ++step) {
-            if (step * STEP >= known) {
+            if (step * ENTRIES >= known) {
                 // No thread still looks at what is overwritten.
                 come_and_wait(PREPARING);
                 bad += all.look_up(all.begin + known, thread + group * GROUP_THREADS);
                 known += sparse::AHEAD;
                 come_and_wait(PREPARING);
             }
-            if (all.present(step * STEP) != 0) {
+            if (all.present(step * ENTRIES) != 0) {
                 break;
             }
         }
@@ -206,7 +207,7 @@ __device__ __forceinline__ u32 prepare(Shared& shared, sparse::Entries<Source>& 
         if (handed >= BUFFERS) {
             come_and_wait(emptied(group, buffer));
         }
-        const u32 present = step < steps ? all.present(step * STEP) : 0;
+        const u32 present = step < steps ? all.present(step * ENTRIES) : 0;
         if (thread == 0) {
             shared.present[group][buffer] = present;
         }
@@ -302,7 +303,7 @@ __device__ __forceinline__ void compute(
     publish_to_products();
     come_and_wait(COMPUTING);
     const u64 queries =
-        swizzled_matrix(shared_address(shared.queries) + group * OWN_PANELS * QUERY_PANEL, 16, 1024);
+        swizzled_matrix(shared_address(shared.queries) + group * OWN_PANELS * QUERY_PANEL, 16, sparse::EIGHT_ROWS);
     const u32 own_latents = shared_address(shared.latents[0]) + group * OWN_PANELS * LATENT_PANEL;
     u32 buffer = 0;
     u32 before = BUFFERS;
@@ -313,7 +314,7 @@ __device__ __forceinline__ void compute(
             break;
         }
         const u32 latents = own_latents + buffer * (PANELS * LATENT_PANEL);
-        const u64 keys = swizzled_matrix(latents, 16, 1024);
+        const u64 keys = swizzled_matrix(latents, 16, sparse::EIGHT_ROWS);
         float scores[16];
         products_begin();
 #pragma unroll
@@ -351,7 +352,7 @@ __device__ __forceinline__ void compute(
             }
         }
         turn = 1 - turn;
-        u32 weights[STEP / 16][4];
+        u32 weights[ENTRIES / 16][4];
         float correction[2];
 #pragma unroll
         for (u32 row = 0; row < 2; ++row) {
@@ -387,10 +388,10 @@ __device__ __forceinline__ void compute(
                 sums[1][i] *= correction[i / 2 % 2];
             }
         }
-        const u64 values = swizzled_matrix(latents, LATENT_PANEL, 1024);
+        const u64 values = swizzled_matrix(latents, LATENT_PANEL, sparse::EIGHT_ROWS);
         products_begin();
 #pragma unroll
-        for (u32 k = 0; k < STEP / 16; ++k) {
+        for (u32 k = 0; k < ENTRIES / 16; ++k) {
             product_64_128(sums[0], weights[k], values + k * 2048 / 16);
             product_64_128(sums[1], weights[k], values + (k * 2048 + OWN_PANELS / 2 * LATENT_PANEL) / 16);
         }
@@ -467,7 +468,7 @@ __device__ __forceinline__ void attend(
     // The softmax is one of powers of two.
     scale *= sparse::LOG2_E;
     const u32 count = window.count + source.count;
-    const u32 each = (count + splits * STEP - 1) / (splits * STEP) * STEP;
+    const u32 each = (count + splits * ENTRIES - 1) / (splits * ENTRIES) * ENTRIES;
     const u32 begin = min(split * each, count);
     const u32 end = min(begin + each, count);
     if (role >= 2) {

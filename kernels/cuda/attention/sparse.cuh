@@ -23,12 +23,9 @@
 
 namespace sparse {
 
-constexpr u32 HEADS = 64;
-constexpr u32 WARPS = 8;
-constexpr u32 THREADS = 32 * WARPS;
+constexpr u32 WARPS = THREADS / 32;
 constexpr u32 DIM = LatentFp8Pages::DIM;
-// Entries of one step, and steps whose copies are under way at once.
-constexpr u32 STEP = 16;
+// Steps whose copies are under way at once.
 constexpr u32 STAGES = 3;
 // Entries whose places are looked up ahead, one for each thread.
 constexpr u32 AHEAD = THREADS;
@@ -38,6 +35,9 @@ constexpr u32 AHEAD = THREADS;
 // that rounds each by 2^-12 of itself at most. The weights of the entries are
 // rounded by up to 2^-9 before, to bf16, and the result afterwards.
 constexpr u32 SUMS = HEADS * DIM / 8;
+// Bytes of eight rows of 128: what matrices in shared memory begin at multiples of
+// where the products of hopper.cuh read them.
+constexpr u32 EIGHT_ROWS = 8 * 128;
 constexpr float LOG2_E = 1.4426950408889634f;
 
 static_assert(WARPS * LatentFp8Pages::GROUP == DIM, "a group of dimensions for each warp");
@@ -128,7 +128,7 @@ struct Shared {
     Places places;
 };
 
-static_assert(sizeof(Shared) == 79168, "what the host asks for; a block of sm_120 has 99 KiB");
+static_assert(sizeof(Shared) == SHARED_BYTES, "what the host asks for; a block of sm_120 has 99 KiB");
 
 // Entries of the first pool, and what all entries have in common.
 struct Window {

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(attention::THREADS, 1) sparse_atten
     u32 selected_entries,
     float scale) {
     programmatic::wait();
-    extern __shared__ __align__(1024) char attention_memory[];
+    extern __shared__ __align__(sparse::EIGHT_ROWS) char attention_memory[];
     const u32 first_head = blockIdx.y * sparse::HEADS;
     const u32 token = blockIdx.z;
     if (token >= tokens || first_head >= heads) {

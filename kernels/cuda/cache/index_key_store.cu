@@ -3,11 +3,7 @@
 
 #include "pages.cuh"
 
-namespace index_key {
-constexpr u32 MAX_DIM = 512;
-}
-
-extern "C" __global__ void __launch_bounds__(1024) index_key_store(
+extern "C" __global__ void __launch_bounds__(index_key::THREADS) index_key_store(
     const bf16* __restrict__ x,
     const bf16* __restrict__ weight,
     const float* __restrict__ norm,
@@ -17,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(1024) index_key_store(
     u32 tokens,
     u32 width,
     float epsilon) {
-    __shared__ float projected[index_key::MAX_DIM];
+    __shared__ float projected[index_key::MAX_KEY_DIM];
     __shared__ float inverse_rms;
 
     const u32 token = blockIdx.x;

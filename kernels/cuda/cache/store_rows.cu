@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_row(
     finish_row(value, pool, layout, slot);
 }
 
-extern "C" __global__ void __launch_bounds__(128) store_latent(
+extern "C" __global__ void __launch_bounds__(row::LATENT_THREADS) store_latent(
     const bf16* __restrict__ x,
     const float* __restrict__ norm,
     const float* __restrict__ rope_table,
@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(128) store_latent(
         x, norm, rope_table, positions, out_loc, pool, faults, layout, tokens, stride, first, rope_rows, epsilon);
 }
 
-extern "C" __global__ void __launch_bounds__(32) store_index_key(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) store_index_key(
     const bf16* __restrict__ x,
     const float* __restrict__ norm,
     const float* __restrict__ rope_table,
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(32) store_index_key(
         x, norm, rope_table, positions, out_loc, pool, faults, layout, tokens, stride, first, rope_rows, epsilon);
 }
 
-extern "C" __global__ void __launch_bounds__(32) store_index_key_fp8(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) store_index_key_fp8(
     const bf16* __restrict__ x,
     const float* __restrict__ norm,
     const float* __restrict__ rope_table,

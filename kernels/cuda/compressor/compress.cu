@@ -14,12 +14,8 @@
 #endif
 
 namespace compressor {
-constexpr u32 C4 = 4;
-constexpr u32 C128 = 128;
-
-// Blocks that share the channels of a C128 entry.
-constexpr u32 C128_PARTS = 8;
-constexpr u32 C128_THREADS = 256;
+using model::C4;
+using model::C128;
 
 // Clusters of blocks, from compute capability 9.0 on.
 #if CLUSTERS
@@ -355,7 +351,7 @@ struct Parts {
 };
 }  // namespace compressor
 
-extern "C" __global__ void __launch_bounds__(128) compress_c4(
+extern "C" __global__ void __launch_bounds__(row::LATENT_THREADS) compress_c4(
     const float* __restrict__ kv_score,
     const float* __restrict__ ape,
     const float* __restrict__ norm,
@@ -378,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(128) compress_c4(
         rope_rows, epsilon);
 }
 
-extern "C" __global__ void __launch_bounds__(32) compress_index_key(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) compress_index_key(
     const float* __restrict__ kv_score,
     const float* __restrict__ ape,
     const float* __restrict__ norm,
@@ -401,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(32) compress_index_key(
         rope_rows, epsilon);
 }
 
-extern "C" __global__ void __launch_bounds__(32) compress_index_key_fp8(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) compress_index_key_fp8(
     const float* __restrict__ kv_score,
     const float* __restrict__ ape,
     const float* __restrict__ norm,
@@ -424,7 +420,7 @@ extern "C" __global__ void __launch_bounds__(32) compress_index_key_fp8(
         rope_rows, epsilon);
 }
 
-extern "C" __global__ void ACROSS_CLUSTER(8) __launch_bounds__(256, 3) compress_c128(
+extern "C" __global__ void ACROSS_CLUSTER(compressor::C128_PARTS) __launch_bounds__(compressor::C128_THREADS, 3) compress_c128(
     const float* __restrict__ kv_score,
     const float* __restrict__ ape,
     const float* __restrict__ norm,

@@ -3,7 +3,7 @@
 
 #include "common.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) mix(
+extern "C" __global__ void __launch_bounds__(residual::THREADS) mix(
     const bf16* __restrict__ x,
     const bf16* __restrict__ attention,
     bf16* __restrict__ next,

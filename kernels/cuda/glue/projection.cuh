@@ -5,10 +5,9 @@
 
 #include "common.cuh"
 
-constexpr u32 ROWS_PER_BLOCK = 16;
-constexpr u32 TOKENS_PER_BLOCK = 8;
-constexpr u32 PROJECTION_WARPS = 8;
-constexpr u32 ROWS_PER_WARP = ROWS_PER_BLOCK / PROJECTION_WARPS;
+namespace projection {
+constexpr u32 ROWS_PER_WARP = ROWS_PER_BLOCK / (THREADS / 32);
+}
 
 // Calls `store(token, row, sum)` once for each result of the block. A warp owns
 // two rows; its lanes take every 32nd word of eight values, and their sums are
@@ -21,6 +20,7 @@ __device__ __forceinline__ void project_block(
     u32 width,
     u32 rows,
     Store store) {
+    using namespace projection;
     const u32 lane = threadIdx.x % 32;
     const u32 warp = threadIdx.x / 32;
     const u32 first_row = blockIdx.x * ROWS_PER_BLOCK + warp * ROWS_PER_WARP;

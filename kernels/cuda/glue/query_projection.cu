@@ -3,7 +3,7 @@
 
 #include "projection.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) query_projection(
+extern "C" __global__ void __launch_bounds__(projection::THREADS) query_projection(
     const bf16* __restrict__ x,
     const bf16* __restrict__ weight,
     bf16* __restrict__ q,

@@ -4,14 +4,13 @@
 #include "common.cuh"
 
 namespace rms {
-constexpr u32 THREADS = 256;
-constexpr u32 WORDS = 4;
-constexpr u32 MAX_WIDTH = 8192;
+// Words of eight values that a thread holds.
+constexpr u32 WORDS = MAX_NORM_WIDTH / (THREADS * 8);
 
-static_assert(MAX_WIDTH == THREADS * WORDS * 8, "the words of the threads");
+static_assert(MAX_NORM_WIDTH == THREADS * WORDS * 8, "the words of the threads");
 }  // namespace rms
 
-extern "C" __global__ void __launch_bounds__(256) rms_norm(
+extern "C" __global__ void __launch_bounds__(rms::THREADS) rms_norm(
     const bf16* __restrict__ x,
     const float* __restrict__ norm,
     bf16* __restrict__ out,

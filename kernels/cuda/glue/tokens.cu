@@ -3,7 +3,7 @@
 
 #include "row.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) embed(
+extern "C" __global__ void __launch_bounds__(token_rows::EMBED_THREADS) embed(
     const int* __restrict__ ids,
     const bf16* __restrict__ embedding,
     bf16* __restrict__ x,
@@ -31,11 +31,12 @@ extern "C" __global__ void __launch_bounds__(256) embed(
 
 // A block for each token. The key of a logit orders logits above and, the other
 // way round, entries below, so that the largest key is the answer in any order.
-extern "C" __global__ void __launch_bounds__(1024) argmax(
+extern "C" __global__ void __launch_bounds__(token_rows::ARGMAX_THREADS) argmax(
     const float* __restrict__ logits, int* __restrict__ ids, u32 tokens, u32 vocabulary) {
     programmatic::let_next_start();
     programmatic::wait();
-    __shared__ u64 part[32];
+    __shared__ u64 part[token_rows::ARGMAX_THREADS / 32];
+    static_assert(token_rows::ARGMAX_THREADS == 32 * 32, "one warp has the parts of all");
     const u32 token = blockIdx.x;
     if (token >= tokens) {
         return;

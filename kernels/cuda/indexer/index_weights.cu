@@ -3,7 +3,7 @@
 
 #include "projection.cuh"
 
-extern "C" __global__ void __launch_bounds__(256) index_weights(
+extern "C" __global__ void __launch_bounds__(projection::THREADS) index_weights(
     const bf16* __restrict__ x,
     const bf16* __restrict__ weight,
     float* __restrict__ weights,

@@ -3,7 +3,7 @@
 
 #include "logits.cuh"
 
-extern "C" __global__ void __launch_bounds__(128, 2) indexer_logits(
+extern "C" __global__ void __launch_bounds__(index_logits::WARPS * 32, 2) indexer_logits(
     const bf16* __restrict__ q,
     const float* __restrict__ weights,
     const bf16* __restrict__ keys,

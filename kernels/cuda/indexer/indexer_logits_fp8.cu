@@ -3,7 +3,7 @@
 
 #include "logits.cuh"
 
-extern "C" __global__ void __launch_bounds__(128, 2) indexer_logits_fp8(
+extern "C" __global__ void __launch_bounds__(index_logits::WARPS * 32, 2) indexer_logits_fp8(
     const unsigned char* __restrict__ q,
     const float* __restrict__ weights,
     const unsigned char* __restrict__ keys,

@@ -20,12 +20,8 @@
 #include "pages.cuh"
 
 namespace index_logits {
-constexpr u32 WARPS = 4;
 // Heads whose queries a warp holds; more take another pass over the keys.
-constexpr u32 HEADS = 64;
-constexpr u32 MAX_DIM = 128;
-// Entries of a tile. A page holds whole tiles.
-constexpr u32 TILE = 32;
+constexpr u32 HELD_HEADS = 64;
 // Steps whose copies are under way, and the words that a lane copies for each.
 constexpr u32 STAGES = 6;
 constexpr u32 COPIES = 4;
@@ -169,23 +165,23 @@ struct Cursor {
     }
 };
 
-// The queries of HEADS heads and their weights, as fragments of four tiles of 16
+// The queries of HELD_HEADS heads and their weights, as fragments of four tiles of 16
 // heads; zero where there is no such head or dimension.
 template <typename Keys>
 struct Queries {
-    u32 fragment[HEADS / 16][PRODUCTS][4];
-    float weight[HEADS / 16][2];
+    u32 fragment[HELD_HEADS / 16][PRODUCTS][4];
+    float weight[HELD_HEADS / 16][2];
 
     // As they lie in memory, on their way.
     struct Words {
-        uint4 word[HEADS / 16][2][Keys::WORDS];
-        float weight[HEADS / 16][2];
+        uint4 word[HELD_HEADS / 16][2][Keys::WORDS];
+        float weight[HELD_HEADS / 16][2];
 
         __device__ __forceinline__ Words(
             const char* q, const float* weights, u32 heads, u32 first_head, u32 row_bytes) {
             const u32 lane = threadIdx.x % 32;
 #pragma unroll
-            for (u32 tile = 0; tile < HEADS / 16; ++tile) {
+            for (u32 tile = 0; tile < HELD_HEADS / 16; ++tile) {
 #pragma unroll
                 for (u32 half = 0; half < 2; ++half) {
                     const u32 head = first_head + tile * 16 + half * 8 + lane / 4;
@@ -208,7 +204,7 @@ struct Queries {
         // know it.
         const u32 zero = Keys::SCALED ? 0 : row_bytes & 1;
 #pragma unroll
-        for (u32 tile = 0; tile < HEADS / 16; ++tile) {
+        for (u32 tile = 0; tile < HELD_HEADS / 16; ++tile) {
 #pragma unroll
             for (u32 half = 0; half < 2; ++half) {
                 Row row;
@@ -229,17 +225,17 @@ struct Queries {
     // The sums over these heads for the two entries of this lane out of eight,
     // heads of other lanes excluded.
     __device__ __forceinline__ void score(float& even, float& odd, const Row& key) const {
-        float d[HEADS / 16][4] = {};
+        float d[HELD_HEADS / 16][4] = {};
 #pragma unroll
         for (u32 product = 0; product < PRODUCTS; ++product) {
 #pragma unroll
-            for (u32 tile = 0; tile < HEADS / 16; ++tile) {
+            for (u32 tile = 0; tile < HELD_HEADS / 16; ++tile) {
                 Keys::multiply(d[tile], fragment[tile][product], key[2 * product], key[2 * product + 1]);
             }
         }
         even = odd = 0.0f;
 #pragma unroll
-        for (u32 tile = 0; tile < HEADS / 16; ++tile) {
+        for (u32 tile = 0; tile < HELD_HEADS / 16; ++tile) {
 #pragma unroll
             for (u32 half = 0; half < 2; ++half) {
                 even = fmaf(weight[tile][half], fmaxf(d[tile][2 * half], 0.0f), even);
@@ -298,7 +294,7 @@ __device__ __forceinline__ void run(
         // The entry of a tile whose logit this lane writes: see scatter_sum.
         const u32 owned = lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
 
-        for (u32 head = 0; head < heads; head += HEADS) {
+        for (u32 head = 0; head < heads; head += HELD_HEADS) {
             Cursor ahead(table, layout, first);
             const typename Queries<Keys>::Words words(
                 static_cast<const char*>(q) + static_cast<u64>(token) * heads * row_bytes,

@@ -21,21 +21,17 @@
 #include "pages.cuh"
 
 namespace selection {
-constexpr u32 MAX_K = 1024;
-constexpr u32 THREADS = 512;
 constexpr u32 WARPS = THREADS / 32;
-// Neighbouring entries of a thread, and entries that a block takes at a time.
-constexpr u32 EACH = 8;
+// Entries that a block takes at a time.
 constexpr u32 ROUND = THREADS * EACH;
 static_assert(EACH == 8, "the marks of a thread's entries are a byte");
 // Rounds that are loaded ahead, and rounds that are marked together.
 constexpr u32 BATCH = 2;
 constexpr u32 MARKED = 8;
-// Blocks of a row. Architectures without clusters leave it to the first one.
-constexpr u32 BLOCKS_PER_ROW = 4;
+// Architectures without clusters leave a row to its first block.
 #if __CUDA_ARCH__ >= 900
 constexpr u32 CLUSTER = BLOCKS_PER_ROW;
-#define SELECTION_CLUSTER __cluster_dims__(4, 1, 1)
+#define SELECTION_CLUSTER __cluster_dims__(selection::BLOCKS_PER_ROW, 1, 1)
 #else
 constexpr u32 CLUSTER = 1;
 #define SELECTION_CLUSTER
@@ -44,7 +40,7 @@ constexpr u32 CLUSTER = 1;
 // A key has three digits, of 11, 11 and 10 bits.
 constexpr u32 PASSES = 3;
 constexpr u32 BINS = 2048;
-constexpr u32 GROUP = 64;
+constexpr u32 BIN_GROUP = 64;
 constexpr u32 ALL = 0xffffffffu;
 
 // Larger is better; zeros of both signs are equal; what is not a number is last.
@@ -67,10 +63,10 @@ struct Found {
 
 struct Shared {
     // Counts of each pass, so that another block may still read those of the
-    // last one: of each digit, and of each GROUP of digits. What a pass does not
+    // last one: of each digit, and of each BIN_GROUP of digits. What a pass does not
     // count goes to the place after the digits.
     u32 histogram[PASSES][BINS + 4];
-    u32 groups[PASSES][BINS / GROUP];
+    u32 groups[PASSES][BINS / BIN_GROUP];
     Found found;
     u32 totals[2][WARPS];
     // A byte for each thread and round: entries above the threshold, and equal
@@ -309,19 +305,19 @@ __device__ __forceinline__ Threshold threshold(
             const uint4 four = *reinterpret_cast<const uint4*>(histogram + at);
             u32 sum = four.x + four.y + four.z + four.w;
 #pragma unroll
-            for (u32 distance = GROUP / 8; distance > 0; distance /= 2) {
+            for (u32 distance = BIN_GROUP / 8; distance > 0; distance /= 2) {
                 sum += __shfl_xor_sync(ALL, sum, distance);
             }
-            if (at % GROUP == 0) {
-                shared.groups[pass][at / GROUP] = sum;
+            if (at % BIN_GROUP == 0) {
+                shared.groups[pass][at / BIN_GROUP] = sum;
             }
         }
         barrier(parts == 1);
         if (threadIdx.x < 32) {
             Found found = {};
-            const u32 group = descend(shared.groups[pass], bins / GROUP / 2, parts, rank, threshold.needed, found);
-            const u32* counts = histogram + group * GROUP;
-            found.digit = group * GROUP + descend(counts, GROUP / 2, parts, rank, threshold.needed, found);
+            const u32 group = descend(shared.groups[pass], bins / BIN_GROUP / 2, parts, rank, threshold.needed, found);
+            const u32* counts = histogram + group * BIN_GROUP;
+            found.digit = group * BIN_GROUP + descend(counts, BIN_GROUP / 2, parts, rank, threshold.needed, found);
             if (threadIdx.x == 0) {
                 shared.found = found;
             }

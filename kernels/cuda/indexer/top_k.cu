@@ -3,7 +3,7 @@
 
 #include "selection.cuh"
 
-extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(512, 2) top_k(
+extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(selection::THREADS, 2) top_k(
     const float* __restrict__ logits,
     const int* __restrict__ page_table,
     const int* __restrict__ lens,
@@ -19,7 +19,7 @@ extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(512, 2) top_k(
 }
 
 // The same, as slots of a pool of fp8 latents.
-extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(512, 2) top_k_fp8(
+extern "C" __global__ void SELECTION_CLUSTER __launch_bounds__(selection::THREADS, 2) top_k_fp8(
     const float* __restrict__ logits,
     const int* __restrict__ page_table,
     const int* __restrict__ lens,

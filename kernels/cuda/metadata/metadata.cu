@@ -3,14 +3,8 @@
 
 #include "row.cuh"
 
-namespace metadata {
-// Tokens of the model in a page.
-constexpr u32 PAGE = 256;
-constexpr u32 WINDOW = 128;
-}  // namespace metadata
-
 // A thread for each token.
-extern "C" __global__ void __launch_bounds__(128) decode_metadata(
+extern "C" __global__ void __launch_bounds__(metadata::THREADS) decode_metadata(
     const int* __restrict__ seq_lens,
     const int* __restrict__ page_table,
     int* __restrict__ positions,
@@ -26,14 +20,14 @@ extern "C" __global__ void __launch_bounds__(128) decode_metadata(
     u32 pages) {
     programmatic::let_next_start();
     programmatic::wait();
-    using namespace metadata;
+    using namespace model;
     const u32 token = blockIdx.x * blockDim.x + threadIdx.x;
     if (token >= tokens) {
         return;
     }
     int len = max(seq_lens[token], 0);
     bool fault = false;
-    const u32 reach = min(table_stride, 0x7fffffffu / PAGE) * PAGE;
+    const u32 reach = min(table_stride, 0x7fffffffu / MODEL_PAGE) * MODEL_PAGE;
     if (static_cast<u32>(len) > reach) {
         len = static_cast<int>(reach);
         fault = true;
@@ -41,27 +35,29 @@ extern "C" __global__ void __launch_bounds__(128) decode_metadata(
     const int position = max(len - 1, 0);
     int place = 0;
     if (len > 0) {
-        const int page = page_table[static_cast<u64>(token) * table_stride + position / PAGE];
+        const int page = page_table[static_cast<u64>(token) * table_stride + position / MODEL_PAGE];
         if (page < 0 || static_cast<u32>(page) >= pages) {
             fault = true;
         } else if (page > 0) {
-            place = page * PAGE + position % PAGE;
+            place = page * MODEL_PAGE + position % MODEL_PAGE;
         }
     }
     positions[token] = position;
     window_lens[token] = min(len, static_cast<int>(WINDOW));
-    c4_lens[token] = len / 4;
-    c128_lens[token] = len / 128;
+    constexpr int c4 = C4;
+    constexpr int c128 = C128;
+    c4_lens[token] = len / c4;
+    c128_lens[token] = len / c128;
     out_loc[token] = place;
-    c4_out_loc[token] = len % 4 == 0 ? place / 4 : 0;
-    c128_out_loc[token] = len % 128 == 0 ? place / 128 : 0;
+    c4_out_loc[token] = len % c4 == 0 ? place / c4 : 0;
+    c128_out_loc[token] = len % c128 == 0 ? place / c128 : 0;
     if (fault) {
         count_fault(faults);
     }
 }
 
 // A block for each token, a thread for each token of its window.
-extern "C" __global__ void __launch_bounds__(128) window_slots(
+extern "C" __global__ void __launch_bounds__(model::WINDOW) window_slots(
     const int* __restrict__ seq_lens,
     const int* __restrict__ window_table,
     int* __restrict__ out_loc,
@@ -72,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(128) window_slots(
     u32 table_stride) {
     programmatic::let_next_start();
     programmatic::wait();
-    using namespace metadata;
+    using namespace model;
     const u32 token = blockIdx.x;
     if (token >= tokens) {
         return;

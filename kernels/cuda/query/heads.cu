@@ -4,8 +4,9 @@
 #include "row.cuh"
 
 namespace heads {
-constexpr u32 PER_BLOCK = 8;
-constexpr u32 DIM = 512;
+// Heads that a block normalises.
+constexpr u32 PER_BLOCK = THREADS / 32;
+constexpr u32 DIM = HEAD_DIM;
 // Words of eight values that a lane holds.
 constexpr u32 WORDS = DIM / 8 / 32;
 }  // namespace heads
@@ -29,7 +30,7 @@ __device__ __forceinline__ uint4 pack(const float (&value)[8]) {
 }
 
 // A warp for each head of 512 values.
-extern "C" __global__ void __launch_bounds__(256) norm_rope_heads(
+extern "C" __global__ void __launch_bounds__(heads::THREADS) norm_rope_heads(
     bf16* __restrict__ q,
     const float* __restrict__ rope_table,
     const int* __restrict__ positions,
@@ -81,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256) norm_rope_heads(
 }
 
 // The last 64 of `dim` values of each head, a thread for eight of them.
-extern "C" __global__ void __launch_bounds__(256) rope_heads(
+extern "C" __global__ void __launch_bounds__(heads::THREADS) rope_heads(
     bf16* __restrict__ x,
     const float* __restrict__ rope_table,
     const int* __restrict__ positions,

@@ -5,8 +5,6 @@
 #include "row.cuh"
 
 namespace index_queries {
-constexpr u32 HEADS_PER_BLOCK = 8;
-
 // The head of this warp, or none.
 struct Head {
     u32 token;
@@ -38,7 +36,7 @@ __device__ __forceinline__ void prepare(
 }
 }  // namespace index_queries
 
-extern "C" __global__ void __launch_bounds__(256) index_query(
+extern "C" __global__ void __launch_bounds__(index_queries::THREADS) index_query(
     const bf16* __restrict__ q,
     const float* __restrict__ projected,
     const float* __restrict__ rope_table,
@@ -67,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) index_query(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) index_query_fp8(
+extern "C" __global__ void __launch_bounds__(index_queries::THREADS) index_query_fp8(
     const bf16* __restrict__ q,
     const float* __restrict__ projected,
     const float* __restrict__ rope_table,

@@ -11,6 +11,7 @@ use streamweir_sched::driver::{
 use streamweir_sched::kernel::{Kernel, PdlWait};
 
 use super::Failure;
+use super::random::Random;
 use crate::dsv4;
 use crate::reference::relative_error;
 
@@ -35,7 +36,7 @@ pub(super) struct Bench<'a> {
     /// Where all of it is put aside for a late copy, and how many bytes there are.
     aside: Cell<(u64, u64)>,
     launches: Cell<u32>,
-    random: u64,
+    random: Random,
 }
 
 /// The value of one parameter.
@@ -59,7 +60,7 @@ impl<'a> Bench<'a> {
             memory: Vec::new(),
             aside: Cell::new((0, 0)),
             launches: Cell::new(0),
-            random: seed,
+            random: Random(seed),
         })
     }
 
@@ -77,13 +78,9 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// The next number of the seed's sequence (SplitMix64).
+    /// The next number of the seed's sequence.
     pub(super) fn next(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.random.next()
     }
 
     /// A number below `bound`, which is not zero.
@@ -93,7 +90,7 @@ impl<'a> Bench<'a> {
 
     /// A number from -1 to 1.
     pub(super) fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+        self.random.unit()
     }
 
     pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
@@ -101,7 +98,7 @@ impl<'a> Bench<'a> {
     }
 
     pub(super) fn halves(&mut self, count: usize) -> Vec<bf16> {
-        (0..count).map(|_| bf16::from_f32(self.unit())).collect()
+        self.random.halves(count)
     }
 
     pub(super) fn bytes(&mut self, count: usize) -> Vec<u8> {
@@ -190,9 +187,9 @@ impl<'a> Bench<'a> {
             }
         }
         let late = vec![arg(aside), arg(self.memory.len() as u32), arg(LATE)];
-        let late_shape = dsv4::copy_late::shape();
+        let late_shape = dsv4::testing::copy_late::shape();
         // Loaded before anything runs: loading may wait for what does.
-        let copy = self.function::<dsv4::copy_late>(late_shape, &late)?;
+        let copy = self.function::<dsv4::testing::copy_late>(late_shape, &late)?;
         let function = self.function::<K>(shape, &args)?;
         self.wait()?;
         self.enqueue(copy, late_shape, Start::InOrder, late)?;

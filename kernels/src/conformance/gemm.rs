@@ -7,6 +7,7 @@ use streamweir_sched::{Capture, CaptureOptions, Device, Persistent};
 
 use super::Failure;
 use super::bench::close_to;
+use super::random::Random;
 use crate::gemm::{Gemm, GemmLibrary, GemmOptions, GemmOutput, GemmShape};
 use crate::reference;
 
@@ -113,25 +114,5 @@ impl<O: GemmOutput> Buffers<O> {
         self.y.upload(bytemuck::cast_slice(&poison))?;
         work()?;
         Ok(self.y.download()?)
-    }
-}
-
-/// Numbers by a seed (SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn halves(&mut self, count: usize) -> Vec<bf16> {
-        let unit = |word: u64| (word >> 40) as f32 / (1 << 23) as f32 - 1.0;
-        (0..count)
-            .map(|_| bf16::from_f32(unit(self.next())))
-            .collect()
     }
 }

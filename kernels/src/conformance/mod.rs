@@ -10,6 +10,7 @@
 mod bench;
 mod cases;
 mod gemm;
+mod random;
 
 use std::fmt;
 

@@ -1,115 +1,60 @@
 //! The module that holds all kernels, for either backend.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::driver::{DeviceInfo, ModuleImage};
 use thiserror::Error;
 
+use super::cache::ROW;
+use super::part::{self, Line, header};
+use super::{attention, cache, compressor, glue, indexer, metadata, query};
 use crate::compile::{self, CompileError, Header, Program};
+use crate::constants::{self, Constants};
+use crate::layout::{LATENT_FP8, PAGE_LAYOUT};
+use crate::reference::{FP8, MODEL};
+use crate::rope::ROPE;
 
-/// The sources, by the names that the program includes.
-const SOURCES: &[(&str, &str)] = &[
-    (
-        "query_projection.cu",
-        include_str!("../../cuda/glue/query_projection.cu"),
-    ),
-    (
-        "index_weights.cu",
-        include_str!("../../cuda/indexer/index_weights.cu"),
-    ),
-    (
-        "index_key_store.cu",
-        include_str!("../../cuda/cache/index_key_store.cu"),
-    ),
-    (
-        "indexer_logits.cu",
-        include_str!("../../cuda/indexer/indexer_logits.cu"),
-    ),
-    (
-        "indexer_logits_fp8.cu",
-        include_str!("../../cuda/indexer/indexer_logits_fp8.cu"),
-    ),
-    ("top_k.cu", include_str!("../../cuda/indexer/top_k.cu")),
-    (
-        "gather_attention.cu",
-        include_str!("../../cuda/attention/gather_attention.cu"),
-    ),
-    (
-        "sparse_attention.cu",
-        include_str!("../../cuda/attention/sparse_attention.cu"),
-    ),
-    (
-        "paged_attention.cu",
-        include_str!("../../cuda/attention/paged_attention.cu"),
-    ),
-    (
-        "combine_attention.cu",
-        include_str!("../../cuda/attention/combine_attention.cu"),
-    ),
-    (
-        "check_page_table.cu",
-        include_str!("../../cuda/attention/check_page_table.cu"),
-    ),
-    (
-        "store_rows.cu",
-        include_str!("../../cuda/cache/store_rows.cu"),
-    ),
-    (
-        "compress.cu",
-        include_str!("../../cuda/compressor/compress.cu"),
-    ),
-    ("heads.cu", include_str!("../../cuda/query/heads.cu")),
-    (
-        "index_query.cu",
-        include_str!("../../cuda/query/index_query.cu"),
-    ),
-    (
-        "quantise.cu",
-        include_str!("../../cuda/quantise/quantise.cu"),
-    ),
-    (
-        "metadata.cu",
-        include_str!("../../cuda/metadata/metadata.cu"),
-    ),
-    ("rms_norm.cu", include_str!("../../cuda/glue/rms_norm.cu")),
-    ("tokens.cu", include_str!("../../cuda/glue/tokens.cu")),
-    ("mix.cu", include_str!("../../cuda/glue/mix.cu")),
-    ("words.cu", include_str!("../../cuda/glue/words.cu")),
+/// The parts, each a list of kernels.
+const PARTS: &[&[Line]] = &[
+    glue::KERNELS,
+    cache::KERNELS,
+    compressor::KERNELS,
+    query::KERNELS,
+    metadata::KERNELS,
+    indexer::KERNELS,
+    attention::KERNELS,
+    #[cfg(feature = "testing")]
+    super::testing::KERNELS,
 ];
 
-/// What the sources include.
-const HEADERS: &[(&str, &str)] = &[
-    ("common.cuh", include_str!("../../cuda/common.cuh")),
-    ("logits.cuh", include_str!("../../cuda/indexer/logits.cuh")),
-    (
-        "selection.cuh",
-        include_str!("../../cuda/indexer/selection.cuh"),
-    ),
-    ("mma.cuh", include_str!("../../cuda/mma.cuh")),
-    ("pages.cuh", include_str!("../../cuda/pages.cuh")),
-    ("fp8.cuh", include_str!("../../cuda/fp8.cuh")),
-    ("rope.cuh", include_str!("../../cuda/rope.cuh")),
-    ("hadamard.cuh", include_str!("../../cuda/hadamard.cuh")),
-    ("row.cuh", include_str!("../../cuda/cache/row.cuh")),
-    (
-        "attention.cuh",
-        include_str!("../../cuda/attention/attention.cuh"),
-    ),
-    (
-        "hopper.cuh",
-        include_str!("../../cuda/attention/hopper.cuh"),
-    ),
-    (
-        "sparse.cuh",
-        include_str!("../../cuda/attention/sparse.cuh"),
-    ),
-    ("wgmma.cuh", include_str!("../../cuda/attention/wgmma.cuh")),
-    (
-        "projection.cuh",
-        include_str!("../../cuda/glue/projection.cuh"),
-    ),
+/// What the sources include besides the constants.
+const HEADERS: &[part::Header] = &[
+    header!("common.cuh"),
+    header!("mma.cuh"),
+    header!("fp8.cuh", FP8),
+    header!("pages.cuh", PAGE_LAYOUT, LATENT_FP8, MODEL),
+    header!("rope.cuh", ROPE),
+    header!("hadamard.cuh", ROW),
+    header!("glue/projection.cuh"),
+    header!("cache/row.cuh"),
+    header!("indexer/logits.cuh"),
+    header!("indexer/selection.cuh"),
+    header!("attention/attention.cuh"),
+    header!("attention/sparse.cuh"),
+    header!("attention/hopper.cuh"),
+    header!("attention/wgmma.cuh"),
 ];
+
+fn kernels() -> impl Iterator<Item = &'static Line> {
+    PARTS.iter().copied().flatten()
+}
+
+/// The name by which a file below `cuda/` is included.
+fn name(file: &str) -> &str {
+    file.rsplit('/').next().unwrap_or(file)
+}
 
 /// No image for a device.
 #[derive(Debug, Error)]
@@ -126,39 +71,41 @@ pub enum ImageError {
 /// The program that holds all kernels: one compilation, one module. It needs no
 /// header of the CUDA toolkit.
 pub fn program() -> Program {
+    let files: BTreeMap<&str, &str> = kernels().map(|line| (line.file, line.source)).collect();
     let mut source = String::new();
-    for (name, _) in SOURCES {
+    for file in files.keys() {
         // Writing to a string does not fail.
-        let _ = writeln!(source, "#include \"{name}\"");
+        let _ = writeln!(source, "#include \"{}\"", name(file));
     }
+    let headers = HEADERS.iter().map(|header| (header.file, header.source));
     Program {
         name: "dsv4.cu".into(),
         source,
-        headers: SOURCES
-            .iter()
-            .chain(HEADERS)
-            .map(|&(name, source)| Header {
-                name: name.into(),
+        headers: files
+            .into_iter()
+            .chain(headers)
+            .map(|(file, source)| Header {
+                name: name(file).into(),
                 source: source.into(),
             })
+            .chain([Header {
+                name: constants::FILE.into(),
+                source: constants::header(shared().copied()),
+            }])
             .collect(),
         toolkit_headers: false,
     }
 }
 
+/// What all sources share with the host's side.
+fn shared() -> impl Iterator<Item = &'static Constants> {
+    let of_kernels = kernels().flat_map(|line| line.constants);
+    of_kernels.chain(HEADERS.iter().flat_map(|header| header.constants))
+}
+
 /// The CPU twins of all kernels.
 pub fn twins() -> Vec<SimKernel> {
-    [
-        super::glue::twins(),
-        super::cache::twins(),
-        super::compressor::twins(),
-        super::query::twins(),
-        super::quantise::twins(),
-        super::metadata::twins(),
-        super::indexer::twins(),
-        super::attention::twins(),
-    ]
-    .concat()
+    kernels().map(|line| (line.twin)()).collect()
 }
 
 /// The module for a device: the twins for `sim`, a cubin compiled or taken from
@@ -175,5 +122,121 @@ pub fn image(info: &DeviceInfo) -> Result<ModuleImage, ImageError> {
             info.capability,
         )?)),
         other => Err(ImageError::Backend(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::constants::Value;
+
+    /// Source text without its comments and strings.
+    fn code(source: &str) -> String {
+        source
+            .lines()
+            .map(|line| line.split("//").next().unwrap_or_default())
+            .map(|line| line.split('"').step_by(2).collect::<Vec<_>>().join("\"\""))
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// Where a source writes again what it has from the host: a name of a shared
+    /// constant that is given a number, or a number where one is launched by.
+    fn restated(source: &str, shared: &[Constants]) -> Vec<String> {
+        let names: Vec<&str> = shared
+            .iter()
+            .flat_map(|constants| constants.values)
+            .map(|&(name, _)| name)
+            .collect();
+        let is_number = |text: &str| text.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        let mut found = Vec::new();
+        for line in code(source).lines() {
+            let defined = line.split_once("constexpr").and_then(|(_, rest)| {
+                let (left, value) = rest.split_once('=')?;
+                Some((left.split_whitespace().next_back()?.to_owned(), value))
+            });
+            let macros = line.trim().strip_prefix("#define ").and_then(|rest| {
+                let (name, value) = rest.split_once(' ')?;
+                Some((name.to_owned(), value))
+            });
+            for (name, value) in defined.into_iter().chain(macros) {
+                if names.contains(&name.as_str()) && is_number(value) {
+                    found.push(line.trim().to_owned());
+                }
+            }
+            for bound in ["__launch_bounds__(", "__cluster_dims__(", "ACROSS_CLUSTER("] {
+                if line.split(bound).skip(1).any(is_number) {
+                    found.push(line.trim().to_owned());
+                }
+            }
+        }
+        found
+    }
+
+    /// Numbers that a source writes out although the host has a name for them. Small
+    /// ones mean too much else.
+    fn large(source: &str, shared: &[Constants]) -> Vec<String> {
+        let values: Vec<String> = shared
+            .iter()
+            .flat_map(|constants| constants.values)
+            .filter_map(|&(_, value)| match value {
+                Value::U32(value) if value > 128 => Some(value.to_string()),
+                _ => None,
+            })
+            .collect();
+        code(source)
+            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .map(|word| word.trim_end_matches('u'))
+            .filter(|word| values.iter().any(|value| value == word))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn no_source_writes_a_shared_constant_again() {
+        let shared: Vec<Constants> = shared().copied().collect();
+        let sources = kernels()
+            .map(|line| (line.file, line.source))
+            .chain(HEADERS.iter().map(|header| (header.file, header.source)));
+        for (file, source) in sources {
+            let found = restated(source, &shared);
+            assert!(found.is_empty(), "{file} writes again: {found:#?}");
+            let found = large(source, &shared);
+            assert!(found.is_empty(), "{file} writes the numbers {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_constant_that_is_written_again_is_seen() {
+        let shared: Vec<Constants> = shared().copied().collect();
+        let finds = |line: &str| !restated(line, &shared).is_empty();
+        assert!(finds("constexpr u32 MAX_K = 1024;"));
+        assert!(finds("    static constexpr u32 NOPE = 448;"));
+        assert!(finds("#define TILE 32"));
+        assert!(finds(
+            "extern \"C\" __global__ void __launch_bounds__(256) f("
+        ));
+        assert!(finds("__cluster_dims__(4, 1, 1)"));
+        assert!(!finds("constexpr u32 NOPE = latent_fp8::NOPE;"));
+        assert!(!finds("// constexpr u32 MAX_K = 1024;"));
+        assert!(!finds("__launch_bounds__(selection::THREADS, 2)"));
+        assert_eq!(large("sum += 8192u; // 512", &shared), ["8192"]);
+    }
+
+    #[test]
+    fn the_header_has_every_value_as_the_host_has_it() {
+        let header = constants::header(shared().copied());
+        for line in [
+            "namespace selection {\nconstexpr unsigned int MAX_K = 1024u;",
+            "constexpr float LEAST_ABSMAX = 0.0001f;",
+            "constexpr float LARGEST = 448.0f;",
+            "constexpr unsigned int SHARED_BYTES = 204896u;",
+        ] {
+            assert!(header.contains(line), "{header}");
+        }
+        let namespaces = header.matches("\nnamespace ").count();
+        let named: std::collections::BTreeSet<_> =
+            shared().map(|constants| constants.namespace).collect();
+        assert_eq!(namespaces, named.len(), "each namespace once");
     }
 }

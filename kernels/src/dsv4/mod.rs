@@ -11,7 +11,8 @@
 //! | main | [`mix`] | x, attention → next x |
 //!
 //! Each kernel has one file here, with its signature, its launch shape and its
-//! CPU twin, and one in `cuda/`. A twin runs the same grid as the CUDA kernel:
+//! CPU twin, one in `cuda/`, and a line in the list of its part. A number that
+//! both files need is written here alone. A twin runs the same grid as the CUDA kernel:
 //! one call computes what one thread block computes, so the simulator
 //! interleaves concurrent kernels at the same places. Sizes are parameters;
 //! lengths, page tables and slots are read from device memory.
@@ -20,14 +21,17 @@
 //! result depends on the order in which threads arrive.
 
 mod attention;
+mod blocks;
 mod cache;
 mod compressor;
 mod glue;
 mod image;
 mod indexer;
 mod metadata;
-mod quantise;
+mod part;
 mod query;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use attention::{
     AttentionSplits, MAX_LATENT_DIM, PageFaults, check_page_table, combine_attention,
@@ -39,34 +43,8 @@ pub use cache::{
 pub use compressor::{
     StateRing, compress_c4, compress_c128, compress_index_key, compress_index_key_fp8,
 };
-pub use glue::{
-    MAX_NORM_WIDTH, add_one, argmax, copy_late, count_differences, embed, fill_words, mix,
-    query_projection, rms_norm,
-};
+pub use glue::{MAX_NORM_WIDTH, argmax, count_differences, embed, mix, query_projection, rms_norm};
 pub use image::{ImageError, image, program, twins};
 pub use indexer::{MAX_K, index_weights, indexer_logits, indexer_logits_fp8, top_k, top_k_fp8};
 pub use metadata::{decode_metadata, window_slots};
-pub use quantise::{hadamard_rows, quantise_e4m3, quantise_latent};
 pub use query::{HEAD_DIM, index_query, index_query_fp8, norm_rope_heads, rope_heads};
-
-use std::ops::Range;
-
-use streamweir_sched::driver::sim::{SimBlock, SimFault};
-use streamweir_sched::kernel::Ptr;
-
-/// The elements of `0..total` that block `block` owns at `each` per block.
-fn span(block: u32, each: u32, total: u32) -> Range<usize> {
-    let start = block.saturating_mul(each).min(total);
-    start as usize..start.saturating_add(each).min(total) as usize
-}
-
-/// The length of a token's sequence, clamped to `0..=max_entries`.
-fn length(
-    block: &SimBlock<'_>,
-    lens: Ptr<i32>,
-    token: usize,
-    max_entries: u32,
-) -> Result<usize, SimFault> {
-    let len = block.read::<i32>(lens.at(token), 1)?[0];
-    Ok(u32::try_from(len).unwrap_or(0).min(max_entries) as usize)
-}

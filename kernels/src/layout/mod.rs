@@ -14,9 +14,11 @@
 
 mod pools;
 
+use crate::constants::{Constants, Value};
 use bytemuck::{Pod, Zeroable};
 use thiserror::Error;
 
+pub(crate) use pools::LATENT_FP8;
 pub use pools::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, LatentPages};
 
 /// The geometry of one pool of pages: first the values of all tokens of a page,
@@ -33,6 +35,12 @@ pub struct PageLayout {
     page_bytes: u32,
     pages: u32,
 }
+
+/// What the sources hold their own form against.
+pub(crate) const PAGE_LAYOUT: Constants = Constants {
+    namespace: "page_layout",
+    values: &[("BYTES", Value::u32(size_of::<PageLayout>() as u32))],
+};
 
 /// A geometry that no pool can have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

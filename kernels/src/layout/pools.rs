@@ -14,6 +14,7 @@ use bytemuck::{Pod, Zeroable};
 use streamweir_sched::kernel::Scalar;
 
 use super::{LayoutError, PageLayout};
+use crate::constants::{Constants, Value};
 
 /// What every pool's geometry offers.
 macro_rules! pool {
@@ -170,6 +171,16 @@ impl LatentFp8Pages {
         Self::new(2, pages)
     }
 }
+
+/// What the sources see of [`LatentFp8Pages`].
+pub(crate) const LATENT_FP8: Constants = Constants {
+    namespace: "latent_fp8",
+    values: &[
+        ("NOPE", Value::u32(LatentFp8Pages::NOPE)),
+        ("ROPE", Value::u32(LatentFp8Pages::ROPE)),
+        ("GROUP", Value::u32(LatentFp8Pages::GROUP)),
+    ],
+};
 
 #[cfg(test)]
 mod tests {

@@ -4,12 +4,17 @@
 //! bytes of a cache must be theirs: the device code in `cuda/fp8.cuh` gives the
 //! same bytes for the same f32 values.
 
-/// The largest e4m3 number.
-const LARGEST: f32 = 448.0;
+use crate::constants::shared;
 
-/// What a group's largest magnitude counts as at the least, so that no scale is
-/// zero.
-const LEAST_ABSMAX: f32 = 1e-4;
+shared! {
+    pub(crate) FP8 = fp8 {
+        /// The largest e4m3 number.
+        LARGEST: f32 = 448.0;
+        /// What a group's largest magnitude counts as at the least, so that no
+        /// scale is zero.
+        LEAST_ABSMAX: f32 = 1e-4;
+    }
+}
 
 /// The e4m3 number nearest to `value`, ties to even. Beyond 448 it is the
 /// largest number of that sign; what is not a number is 0x7f.

@@ -35,6 +35,7 @@ pub use attention::{
     AttentionPart, attend, attend_part, combine_parts, gather_attention, latent_attention,
 };
 pub use compressor::{compress_c4, compress_c128, softmax_pool};
+pub(crate) use fp8::FP8;
 pub use fp8::{
     absmax, e4m3_scale, from_e4m3, from_ue8m0, quantise_e4m3, quantise_ue8m0, to_e4m3, ue8m0_scale,
 };
@@ -48,7 +49,8 @@ pub use rows::{
     weighted_rms_norm,
 };
 pub use selection::{order_key, select, top_k};
-pub use step::{MODEL_PAGE, StepMetadata, WINDOW, argmax, step_metadata, window};
+pub(crate) use step::MODEL;
+pub use step::{C4, C128, MODEL_PAGE, StepMetadata, WINDOW, argmax, step_metadata, window};
 
 /// `‖actual - expected‖ / ‖expected‖`, over the pairs whose expected value is
 /// finite. Infinite where a pair disagrees about being finite, or where an

@@ -2,12 +2,21 @@
 //! from logits to tokens.
 
 use super::selection::order_key;
+use crate::constants::shared;
 use crate::layout::PageLayout;
 
-/// Tokens of the model in a page.
-pub const MODEL_PAGE: u32 = 256;
-/// Tokens of the sliding window.
-pub const WINDOW: u32 = 128;
+shared! {
+    pub(crate) MODEL = model {
+        /// Tokens of the model in a page.
+        pub MODEL_PAGE: u32 = 256;
+        /// Tokens of the sliding window.
+        pub WINDOW: u32 = 128;
+        /// Tokens of a C4 entry.
+        pub C4: u32 = 4;
+        /// Tokens of a C128 entry.
+        pub C128: u32 = 128;
+    }
+}
 
 /// One row of a step's metadata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +57,7 @@ pub fn step_metadata(len: i32, table: &[i32], pages: u32) -> (StepMetadata, bool
             out_loc = page * page_tokens + position % page_tokens;
         }
     }
+    let (c4, c128) = (C4 as i32, C128 as i32);
     let complete = |ratio: i32| {
         if clamped % ratio == 0 {
             out_loc / ratio
@@ -58,11 +68,11 @@ pub fn step_metadata(len: i32, table: &[i32], pages: u32) -> (StepMetadata, bool
     let metadata = StepMetadata {
         position,
         window_len: clamped.min(WINDOW as i32),
-        c4_len: clamped / 4,
-        c128_len: clamped / 128,
+        c4_len: clamped / c4,
+        c128_len: clamped / c128,
         out_loc,
-        c4_out_loc: complete(4),
-        c128_out_loc: complete(128),
+        c4_out_loc: complete(c4),
+        c128_out_loc: complete(c128),
     };
     (metadata, fault)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use libtest_mimic::Failed;
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
 use streamweir::driver::{ModuleImage, Start};
-use streamweir::kernels::dsv4::add_one;
+use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{CaptureOptions, Detached, Device, DeviceStream, Error, Persistent, Verify};
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use streamweir::cudarc::driver::CudaContext;
 use streamweir::driver::{ModuleImage, StreamHandle};
-use streamweir::kernels::dsv4::add_one;
+use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::{Device, DeviceStream, Error, Persistent};
 
 use super::{Outcome, Test, ensure, refused};

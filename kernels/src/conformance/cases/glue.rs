@@ -41,12 +41,15 @@ fn words(bench: &mut Bench<'_>, _: Size) -> Outcome {
     let len = 1_000_u32;
     let data = bench.upload(&vec![7_u32; len as usize + 1])?;
     let value = u32::MAX;
-    bench.launch::<dsv4::fill_words>(
-        dsv4::fill_words::shape(len)?,
+    bench.launch::<dsv4::testing::fill_words>(
+        dsv4::testing::fill_words::shape(len)?,
         vec![arg(data), arg(len), arg(value)],
     )?;
     let half = len / 2;
-    bench.launch::<dsv4::add_one>(dsv4::add_one::shape(half)?, vec![arg(data), arg(half)])?;
+    bench.launch::<dsv4::testing::add_one>(
+        dsv4::testing::add_one::shape(half)?,
+        vec![arg(data), arg(half)],
+    )?;
     let mut expected = vec![value; len as usize + 1];
     expected[..half as usize].fill(0);
     expected[len as usize] = 7;

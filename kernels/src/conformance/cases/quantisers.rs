@@ -25,10 +25,11 @@ fn hadamard(bench: &mut Bench<'_>, size: Size) -> Outcome {
     let x_at = bench.upload(&x)?;
     for rows in batches(size) {
         let count = rows as usize * DIM;
-        let shape = dsv4::hadamard_rows::shape(rows)?;
-        let out: Vec<bf16> = bench.twice::<dsv4::hadamard_rows, _>(shape, count, |out| {
-            vec![arg(x_at), arg(out), arg(rows)]
-        })?;
+        let shape = dsv4::testing::hadamard_rows::shape(rows)?;
+        let out: Vec<bf16> =
+            bench.twice::<dsv4::testing::hadamard_rows, _>(shape, count, |out| {
+                vec![arg(x_at), arg(out), arg(rows)]
+            })?;
         for (out, x) in out.chunks_exact(DIM).zip(x.chunks_exact(DIM)) {
             let mut row: Vec<f64> = x.iter().map(|v| v.to_f64()).collect();
             reference::hadamard(&mut row);
@@ -69,9 +70,9 @@ fn e4m3(bench: &mut Bench<'_>, x: &[f32]) -> Outcome {
     let rows = (x.len() / DIM) as u32;
     let x_at = bench.upload(x)?;
     let values_at = bench.output::<u8>(x.len())?;
-    let shape = dsv4::quantise_e4m3::shape(rows)?;
+    let shape = dsv4::testing::quantise_e4m3::shape(rows)?;
     let scales: Vec<f32> =
-        bench.twice::<dsv4::quantise_e4m3, _>(shape, rows as usize, |scales| {
+        bench.twice::<dsv4::testing::quantise_e4m3, _>(shape, rows as usize, |scales| {
             vec![arg(x_at), arg(values_at), arg(scales), arg(rows)]
         })?;
     let values = bench.download::<u8>(values_at, x.len())?;
@@ -137,8 +138,8 @@ fn latent_rows(bench: &mut Bench<'_>, size: Size) -> Outcome {
             let pool = bench.bytes(geometry.pool_bytes() as usize);
             let (x_at, out_loc_at) = (bench.upload(&x)?, bench.upload(&out_loc)?);
             let (pool_at, faults_at) = (bench.upload(&pool)?, bench.upload(&[0_u32])?);
-            bench.launch::<dsv4::quantise_latent>(
-                dsv4::quantise_latent::shape(rows)?,
+            bench.launch::<dsv4::testing::quantise_latent>(
+                dsv4::testing::quantise_latent::shape(rows)?,
                 vec![
                     arg(x_at),
                     arg(out_loc_at),

@@ -5,7 +5,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 
 kernel! {
     /// Counts the ids of page tables that are not below `pages`, among those
@@ -34,6 +36,13 @@ kernel! {
     );
 }
 
+shared! {
+    pub(super) CHECK = page_check {
+        /// Threads of a block.
+        THREADS: u32 = 256;
+    }
+}
+
 impl check_page_table {
     /// The launch for these sizes: a block for each token.
     ///
@@ -54,7 +63,7 @@ impl check_page_table {
                 u64::from(tokens) * u64::from(table_stride) < u64::from(u32::MAX),
                 "such that the table has fewer than 2^32 - 1 ids",
             )?
-            .grid(tokens, ("blocks along y", 1), 256)
+            .grid(tokens, ("blocks along y", 1), THREADS)
     }
 }
 
@@ -98,7 +107,7 @@ pub(super) fn sim() -> SimKernel {
                 return Ok(());
             }
             let reach = table_stride.saturating_mul(tokens_per_page);
-            let len = crate::dsv4::length(block, lens, token as usize, reach)? as u32;
+            let len = blocks::length(block, lens, token as usize, reach)? as u32;
             let first = token * table_stride;
             let used = len.div_ceil(tokens_per_page) as usize;
             let ids = block.read::<i32>(page_table.at(first as usize), used)?;

@@ -7,7 +7,9 @@ use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
 use super::splits::{AttentionSplits, Left};
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::LatentFp8Pages;
 use crate::reference;
 
@@ -32,10 +34,16 @@ kernel! {
     );
 }
 
-/// Heads of a block (`HEADS` in `cuda/attention/combine_attention.cu`).
-const HEADS: u32 = 2;
-/// Threads of a block: one for eight dimensions of a head.
-const THREADS: u32 = HEADS * LatentFp8Pages::DIM / 8;
+shared! {
+    pub(super) COMBINE = combine {
+        /// Heads of a block.
+        HEADS: u32 = 2;
+        /// Threads of a head: one for eight dimensions.
+        THREADS: u32 = LatentFp8Pages::DIM / 8;
+        /// The most splits.
+        MAX_SPLITS: u32 = AttentionSplits::MAX;
+    }
+}
 
 impl combine_attention {
     /// The launch for these splits: a block for two heads of a token.
@@ -46,7 +54,7 @@ impl combine_attention {
         splits.checked(Dims::of("combine_attention"))?.grid(
             splits.heads().div_ceil(HEADS),
             ("tokens", splits.tokens()),
-            THREADS,
+            HEADS * THREADS,
         )
     }
 }
@@ -63,7 +71,7 @@ pub(super) fn sim() -> SimKernel {
                 partial,
                 stats,
             };
-            for head in crate::dsv4::span(pair, HEADS, heads) {
+            for head in blocks::span(pair, HEADS, heads) {
                 let sink = block.read::<f32>(sink.at(head), 1)?[0];
                 let parts = left.parts(block, token, head as u32)?;
                 let values: Vec<bf16> = reference::combine_parts(&parts, sink)

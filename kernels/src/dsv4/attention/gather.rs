@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::LatentPages;
 use crate::reference;
 
@@ -35,10 +37,16 @@ kernel! {
     );
 }
 
-/// Heads that one block owns (`HEADS_PER_BLOCK` in `cuda/gather_attention.cu`).
-const HEADS_PER_BLOCK: u32 = 8;
-/// The largest latent (`MAX_DIM` in `cuda/gather_attention.cu`).
-pub const MAX_LATENT_DIM: u32 = 512;
+shared! {
+    pub(super) GATHER = attention_tile {
+        /// Heads that one block owns.
+        HEADS_PER_BLOCK: u32 = 8;
+        /// Threads of a block: a warp for each head.
+        THREADS: u32 = 256;
+        /// The largest latent.
+        pub MAX_LATENT_DIM: u32 = 512;
+    }
+}
 
 impl gather_attention {
     /// The model's scale: `dim^-0.5`.
@@ -63,7 +71,7 @@ impl gather_attention {
             .at_least_1("selected", selected)?
             .row("dim", dim)?
             .check("dim", dim, dim <= MAX_LATENT_DIM, "at most 512")?
-            .grid(heads.div_ceil(HEADS_PER_BLOCK), ("tokens", tokens), 256)
+            .grid(heads.div_ceil(HEADS_PER_BLOCK), ("tokens", tokens), THREADS)
     }
 }
 
@@ -82,7 +90,7 @@ pub(super) fn sim() -> SimKernel {
                     rows.push(block.read(latent.address + offset, dim)?);
                 }
             }
-            let here = crate::dsv4::span(head_block, HEADS_PER_BLOCK, heads);
+            let here = blocks::span(head_block, HEADS_PER_BLOCK, heads);
             let first = (token * heads as usize + here.start) * dim;
             let mut values = Vec::with_capacity(here.len() * dim);
             for head in here {

@@ -18,15 +18,19 @@ pub use paged::paged_attention;
 pub use sparse::sparse_attention;
 pub use splits::AttentionSplits;
 
-use streamweir_sched::driver::sim::SimKernel;
+use super::part::{Line, line};
+use splits::SPARSE;
+use splits::hopper::HOPPER;
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![
-        gather::sim(),
-        sparse::sim(),
-        paged::sim(),
-        combine::sim(),
-        check::sim(),
-    ]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!("attention/gather_attention.cu", gather::sim, gather::GATHER),
+    line!("attention/sparse_attention.cu", sparse::sim, SPARSE, HOPPER),
+    line!("attention/paged_attention.cu", paged::sim, SPARSE, HOPPER),
+    line!(
+        "attention/combine_attention.cu",
+        combine::sim,
+        combine::COMBINE
+    ),
+    line!("attention/check_page_table.cu", check::sim, check::CHECK),
+];

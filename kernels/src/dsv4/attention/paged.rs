@@ -8,6 +8,7 @@ use streamweir_sched::kernel::{Atomic, In, Out, twin};
 
 use super::splits::{AttentionSplits, Left, Listed, count_faults, latent};
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::LatentFp8Pages;
 
 kernel! {
@@ -99,7 +100,7 @@ pub(super) fn sim() -> SimKernel {
                 slots: window_slots,
                 layout: window_layout,
             };
-            let len = crate::dsv4::length(block, lens, token, max_entries)? as u32;
+            let len = blocks::length(block, lens, token, max_entries)? as u32;
             let table = block
                 .read(
                     page_table.at(token * table_stride as usize),

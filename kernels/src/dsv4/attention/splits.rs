@@ -25,21 +25,42 @@ use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::{SimBlock, SimFault};
 use streamweir_sched::kernel::Ptr;
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::LatentFp8Pages;
 use crate::reference::{self, AttentionPart};
 
-/// Heads that one block owns (`HEADS` in `cuda/attention/sparse.cuh`).
-pub(super) const HEADS: u32 = 64;
-/// Entries of one step of a block (`STEP`): a split is a multiple of it.
-const STEP: u32 = 16;
-/// Threads of a block (`THREADS`) and its shared memory in bytes
-/// (`sizeof(Shared)`).
-const PORTABLE: (u32, u32) = (256, 79_168);
-/// The compute capability that has a form of the kernels of its own, and the same
-/// there (`cuda/attention/hopper.cuh`).
-const HOPPER: (u32, u32) = (9, 0);
-const ON_HOPPER: (u32, u32) = (512, 204_896);
+shared! {
+    pub(super) SPARSE = sparse {
+        /// Heads that one block owns.
+        HEADS: u32 = 64;
+        /// Threads of a block.
+        THREADS: u32 = 256;
+        /// Entries of one step of a block: a split is a multiple of it.
+        STEP: u32 = 16;
+        /// Shared memory of a block in bytes.
+        SHARED_BYTES: u32 = 79_168;
+    }
+}
+
+/// The form of the kernels that Hopper has for itself.
+pub(super) mod hopper {
+    use crate::constants::shared;
+
+    /// The compute capability.
+    pub(super) const CAPABILITY: (u32, u32) = (9, 0);
+
+    shared! {
+        pub(in crate::dsv4::attention) HOPPER = hopper {
+            /// Threads of a block.
+            pub(super) THREADS: u32 = 512;
+            /// Shared memory of a block in bytes.
+            pub(super) SHARED_BYTES: u32 = 204_896;
+        }
+    }
+}
+
 /// Entries that make a split worth its block.
 const WORTH: u32 = 32;
 /// Sums of a block.
@@ -58,8 +79,7 @@ pub struct AttentionSplits {
 }
 
 impl AttentionSplits {
-    /// The most splits of a token (`MAX_SPLITS` in
-    /// `cuda/attention/combine_attention.cu`).
+    /// The most splits of a token.
     pub const MAX: u32 = 128;
 
     /// `splits` splits for each of `tokens` tokens of `heads` heads.
@@ -134,8 +154,8 @@ impl AttentionSplits {
         capability: (u32, u32),
     ) -> Result<LaunchShape, DimensionError> {
         let (threads, shared) = match capability {
-            HOPPER => ON_HOPPER,
-            _ => PORTABLE,
+            hopper::CAPABILITY => (hopper::THREADS, hopper::SHARED_BYTES),
+            _ => (THREADS, SHARED_BYTES),
         };
         let heads = ("heads / 64", self.head_blocks());
         let grid = self.checked(dims)?.grid(self.splits, heads, threads)?;
@@ -166,7 +186,7 @@ const EIGHT: usize = 8;
 fn place_of_sums(head: u32, dim: u32) -> usize {
     let (head, warp) = (head % HEADS, dim / 64);
     let (pair, half) = (dim / 16 % 4, dim / 8 % 2);
-    let word = (head / 8 * 2 + half) * PORTABLE.0 + warp * 32 + head % 8 * 4 + pair;
+    let word = (head / 8 * 2 + half) * THREADS + warp * 32 + head % 8 * 4 + pair;
     EIGHT * word as usize
 }
 
@@ -200,12 +220,12 @@ impl Left {
         let [split, head_block, token] = block.index();
         let each = entries.div_ceil(self.splits.splits * STEP) * STEP;
         let mut latents = Vec::new();
-        for at in crate::dsv4::span(split, each, entries) {
+        for at in blocks::span(split, each, entries) {
             latents.extend(entry(block, at as u32)?);
         }
         let rows: Vec<&[f64]> = latents.iter().map(Vec::as_slice).collect();
         let dim = LatentFp8Pages::DIM;
-        for head in crate::dsv4::span(head_block, HEADS, self.splits.heads) {
+        for head in blocks::span(head_block, HEADS, self.splits.heads) {
             let row = token as usize * self.splits.heads as usize + head;
             let query = block.read(q.at(row * dim as usize), dim as usize)?;
             let part = reference::attend_part(query, &rows, scale);

@@ -6,6 +6,7 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, InOut, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::layout::IndexKeyPages;
 use crate::reference;
@@ -31,8 +32,14 @@ kernel! {
     );
 }
 
-/// The largest key dimension (`MAX_DIM` in `cuda/index_key_store.cu`).
-pub const MAX_KEY_DIM: u32 = 512;
+shared! {
+    pub(super) KEY_STORE = index_key {
+        /// The largest key dimension.
+        pub MAX_KEY_DIM: u32 = 512;
+        /// Threads of a block.
+        THREADS: u32 = 1024;
+    }
+}
 
 impl index_key_store {
     /// The launch for these sizes: a block for each token.
@@ -55,7 +62,7 @@ impl index_key_store {
                 (1..=MAX_KEY_DIM).contains(&dim),
                 "from 1 to 512",
             )?
-            .grid(tokens, ("blocks along y", 1), 1024)
+            .grid(tokens, ("blocks along y", 1), THREADS)
     }
 }
 

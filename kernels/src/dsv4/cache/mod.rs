@@ -7,18 +7,20 @@ mod store;
 pub use key_store::{MAX_KEY_DIM, index_key_store};
 pub use row::INDEX_DIM;
 pub(super) use row::{
-    Finish, RowPool, angles_at, check_rope, count_fault, store_slot, write_stored,
+    Finish, ROW, RowPool, angles_at, check_rope, count_fault, store_slot, write_stored,
 };
 pub use store::{store_index_key, store_index_key_fp8, store_latent};
 
-use streamweir_sched::driver::sim::SimKernel;
+use super::part::{Line, line};
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![
-        key_store::sim(),
-        store_latent::sim(),
-        store_index_key::sim(),
-        store_index_key_fp8::sim(),
-    ]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!(
+        "cache/index_key_store.cu",
+        key_store::sim,
+        key_store::KEY_STORE
+    ),
+    line!("cache/store_rows.cu", store_latent::sim),
+    line!("cache/store_rows.cu", store_index_key::sim),
+    line!("cache/store_rows.cu", store_index_key_fp8::sim),
+];

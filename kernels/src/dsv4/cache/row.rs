@@ -3,13 +3,18 @@
 use streamweir_sched::driver::sim::{SimBlock, SimFault};
 use streamweir_sched::kernel::Ptr;
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, PageLayout};
 use crate::reference::{self, Stored};
 use crate::rope::ROPE_DIM;
 
-/// Dimensions of an index key in the kernels that rotate and transform it.
-pub const INDEX_DIM: u32 = 128;
+shared! {
+    pub(in crate::dsv4) ROW = row {
+        /// Dimensions of an index key in the kernels that rotate and transform it.
+        pub INDEX_DIM: u32 = 128;
+    }
+}
 
 /// A pool and what becomes of a row, normalised and rotated, on its way into it.
 pub(in crate::dsv4) trait RowPool: Copy {

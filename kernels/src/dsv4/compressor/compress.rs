@@ -8,7 +8,9 @@ use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, InOut, Ptr, twin};
 
 use super::StateRing;
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::dsv4::cache::{Finish, RowPool, angles_at, check_rope, count_fault, store_slot};
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages};
 use crate::reference;
@@ -127,7 +129,7 @@ kernel! {
 
 /// What the four kernels have in common: the launch and the twin.
 macro_rules! compressor {
-    ($kernel:ident, $pages:ident, $ring:ident, $parts:expr, $threads:literal) => {
+    ($kernel:ident, $pages:ident, $ring:ident, $parts:expr, $threads:expr) => {
         impl $kernel {
             /// The geometry of the state.
             pub const RING: StateRing = StateRing::$ring;
@@ -200,14 +202,48 @@ macro_rules! compressor {
     };
 }
 
-/// Blocks that share the channels of a C128 entry (`C128_PARTS` in
-/// `cuda/compressor/compress.cu`).
-const C128_PARTS: u32 = 8;
+shared! {
+    pub(super) COMPRESSOR = compressor {
+        /// Blocks that share the channels of a C128 entry.
+        C128_PARTS: u32 = 8;
+        /// Threads of such a block.
+        C128_THREADS: u32 = 256;
+    }
+}
 
-compressor!(compress_c4, LatentFp8Pages, C4, 1, 128);
-compressor!(compress_index_key, IndexKeyPages, INDEX, 1, 32);
-compressor!(compress_index_key_fp8, IndexKeyFp8Pages, INDEX, 1, 32);
-compressor!(compress_c128, LatentFp8Pages, C128, C128_PARTS, 256);
+/// Threads of a block that has an entry of this pool: one for four channels.
+const fn threads<P: RowPool>() -> u32 {
+    P::DIM / 4
+}
+
+compressor!(
+    compress_c4,
+    LatentFp8Pages,
+    C4,
+    1,
+    threads::<LatentFp8Pages>()
+);
+compressor!(
+    compress_index_key,
+    IndexKeyPages,
+    INDEX,
+    1,
+    threads::<IndexKeyPages>()
+);
+compressor!(
+    compress_index_key_fp8,
+    IndexKeyFp8Pages,
+    INDEX,
+    1,
+    threads::<IndexKeyFp8Pages>()
+);
+compressor!(
+    compress_c128,
+    LatentFp8Pages,
+    C128,
+    C128_PARTS,
+    C128_THREADS
+);
 
 /// What a compressor works on.
 struct Rows {
@@ -261,8 +297,7 @@ impl Rows {
             .read::<f32>(self.kv_score.at(token * width), width)?
             .to_vec();
         for half in [0, width / 2] {
-            let here =
-                crate::dsv4::span(part, self.ring.width / 2 / self.parts, self.ring.width / 2);
+            let here = blocks::span(part, self.ring.width / 2 / self.parts, self.ring.width / 2);
             let here = half + here.start..half + here.end;
             block.write(ring.at(place(len - 1) + here.start), &incoming[here])?;
         }

@@ -11,14 +11,21 @@ mod ring;
 pub use compress::{compress_c4, compress_c128, compress_index_key, compress_index_key_fp8};
 pub use ring::StateRing;
 
-use streamweir_sched::driver::sim::SimKernel;
+use super::part::{Line, line};
+use compress::COMPRESSOR;
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![
-        compress_c4::sim(),
-        compress_index_key::sim(),
-        compress_index_key_fp8::sim(),
-        compress_c128::sim(),
-    ]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!("compressor/compress.cu", compress_c4::sim, COMPRESSOR),
+    line!(
+        "compressor/compress.cu",
+        compress_index_key::sim,
+        COMPRESSOR
+    ),
+    line!(
+        "compressor/compress.cu",
+        compress_index_key_fp8::sim,
+        COMPRESSOR
+    ),
+    line!("compressor/compress.cu", compress_c128::sim, COMPRESSOR),
+];

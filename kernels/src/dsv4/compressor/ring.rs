@@ -1,5 +1,9 @@
 //! The state that a compressor carries.
 
+use crate::dsv4::cache::INDEX_DIM;
+use crate::layout::LatentFp8Pages;
+use crate::reference;
+
 /// The ring of one sequence: `rows` rows of `width` f32. The row of the token at
 /// position `p` is row `p % rows`.
 ///
@@ -22,11 +26,11 @@ pub struct StateRing {
 impl StateRing {
     /// Latents of four tokens, with overlap: keys and scores have 512 channels
     /// for the next group and 512 for their own.
-    pub const C4: Self = Self::new(4, 512, 2);
+    pub const C4: Self = Self::new(reference::C4, LatentFp8Pages::DIM, 2);
     /// Index keys of four tokens, with overlap.
-    pub const INDEX: Self = Self::new(4, 128, 2);
+    pub const INDEX: Self = Self::new(reference::C4, INDEX_DIM, 2);
     /// Latents of 128 tokens.
-    pub const C128: Self = Self::new(128, 512, 1);
+    pub const C128: Self = Self::new(reference::C128, LatentFp8Pages::DIM, 1);
 
     const fn new(ratio: u32, channels: u32, parts: u32) -> Self {
         Self {

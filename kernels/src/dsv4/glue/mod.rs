@@ -1,33 +1,31 @@
 //! What stands between the parts of a layer: projections, norms, the step to the
-//! next layer, from tokens to rows and back, and kernels over plain words that
-//! tests use.
+//! next layer, from tokens to rows and back, and a comparison of results.
 
+mod differences;
 mod norm;
 mod projection;
 mod residual;
 mod tokens;
-mod words;
 
+pub use differences::count_differences;
 pub use norm::{MAX_NORM_WIDTH, rms_norm};
 pub use projection::query_projection;
-pub(super) use projection::{projection_block, projection_shape};
+pub(super) use projection::{PROJECTION, projection_block, projection_shape};
 pub use residual::mix;
 pub use tokens::{argmax, embed};
-pub use words::{add_one, copy_late, count_differences, fill_words};
 
-use streamweir_sched::driver::sim::SimKernel;
+use super::part::{Line, line};
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![
-        projection::sim(),
-        residual::sim(),
-        norm::sim(),
-        tokens::sim_embed(),
-        tokens::sim_argmax(),
-        words::sim_fill_words(),
-        words::sim_add_one(),
-        words::sim_count_differences(),
-        words::sim_copy_late(),
-    ]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!("glue/query_projection.cu", projection::sim, PROJECTION),
+    line!("glue/mix.cu", residual::sim, residual::RESIDUAL),
+    line!("glue/rms_norm.cu", norm::sim, norm::NORM),
+    line!("glue/tokens.cu", tokens::sim_embed, tokens::TOKENS),
+    line!("glue/tokens.cu", tokens::sim_argmax, tokens::TOKENS),
+    line!(
+        "glue/count_differences.cu",
+        differences::sim,
+        differences::DIFFERENCES
+    ),
+];

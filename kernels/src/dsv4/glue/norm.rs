@@ -6,6 +6,7 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::reference;
 
@@ -29,8 +30,14 @@ kernel! {
     );
 }
 
-/// The widest row (`MAX_WIDTH` in `cuda/glue/rms_norm.cu`).
-pub const MAX_NORM_WIDTH: u32 = 8192;
+shared! {
+    pub(super) NORM = rms {
+        /// Threads of a block.
+        THREADS: u32 = 256;
+        /// The widest row.
+        pub MAX_NORM_WIDTH: u32 = 8192;
+    }
+}
 
 impl rms_norm {
     /// The launch for these sizes: a block for each token.
@@ -57,7 +64,7 @@ impl rms_norm {
                     && first.checked_add(width).is_some_and(|last| last <= stride),
                 "a multiple of 8 with a whole row after it in the stride",
             )?
-            .grid(tokens, ("blocks along y", 1), 256)
+            .grid(tokens, ("blocks along y", 1), THREADS)
     }
 }
 

@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::reference;
 
 kernel! {
@@ -25,11 +27,16 @@ kernel! {
     );
 }
 
-/// Rows of the weight that one block owns (`ROWS_PER_BLOCK` in
-/// `cuda/projection.cuh`).
-pub(super) const ROWS_PER_BLOCK: u32 = 16;
-/// Tokens that one block owns (`TOKENS_PER_BLOCK`).
-pub(super) const TOKENS_PER_BLOCK: u32 = 8;
+shared! {
+    pub(in crate::dsv4) PROJECTION = projection {
+        /// Rows of the weight that one block owns.
+        ROWS_PER_BLOCK: u32 = 16;
+        /// Tokens that one block owns.
+        TOKENS_PER_BLOCK: u32 = 8;
+        /// Threads of a block.
+        THREADS: u32 = 256;
+    }
+}
 
 /// The launch of a projection: a block for 16 rows and 8 tokens.
 pub(in crate::dsv4) fn projection_shape(
@@ -44,7 +51,7 @@ pub(in crate::dsv4) fn projection_shape(
         .grid(
             rows.div_ceil(ROWS_PER_BLOCK),
             ("tokens / 8", tokens.div_ceil(TOKENS_PER_BLOCK)),
-            256,
+            THREADS,
         )
 }
 
@@ -86,11 +93,11 @@ pub(in crate::dsv4) fn projection_block(
     rows: u32,
 ) -> Result<Vec<Part>, streamweir_sched::driver::sim::SimFault> {
     let [row_block, token_block, _] = block.index();
-    let rows_here = crate::dsv4::span(row_block, ROWS_PER_BLOCK, rows);
+    let rows_here = blocks::span(row_block, ROWS_PER_BLOCK, rows);
     let width = width as usize;
     let weight = block.read(weight.at(rows_here.start * width), rows_here.len() * width)?;
     let mut parts = Vec::new();
-    for token in crate::dsv4::span(token_block, TOKENS_PER_BLOCK, tokens) {
+    for token in blocks::span(token_block, TOKENS_PER_BLOCK, tokens) {
         let x = block.read(x.at(token * width), width)?;
         parts.push(Part {
             first: token * rows as usize + rows_here.start,

@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::reference;
 
 kernel! {
@@ -27,7 +29,12 @@ kernel! {
     );
 }
 
-const THREADS: u32 = 256;
+shared! {
+    pub(super) RESIDUAL = residual {
+        /// Threads of a block.
+        THREADS: u32 = 256;
+    }
+}
 
 impl mix {
     /// The launch for these sizes: a thread for each element of `next`.
@@ -48,7 +55,7 @@ pub(super) fn sim() -> SimKernel {
         if token >= tokens {
             return Ok(());
         }
-        let here = crate::dsv4::span(column_block, THREADS, width);
+        let here = blocks::span(column_block, THREADS, width);
         let (token, width) = (token as usize, width as usize);
         let attention = block.read(attention.at(token * values as usize), values as usize)?;
         let first = token * width + here.start;

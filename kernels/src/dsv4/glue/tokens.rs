@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::dsv4::cache::count_fault;
 use crate::reference;
 
@@ -32,7 +34,14 @@ kernel! {
     pub fn argmax(logits: In<f32>, ids: Out<i32>, tokens: u32, vocabulary: u32);
 }
 
-const THREADS: u32 = 256;
+shared! {
+    pub(super) TOKENS = token_rows {
+        /// Threads of a block that copies rows.
+        EMBED_THREADS: u32 = 256;
+        /// Threads of a block that looks for the largest logit.
+        ARGMAX_THREADS: u32 = 1024;
+    }
+}
 
 impl embed {
     /// The launch for these sizes: a thread for eight values.
@@ -43,7 +52,11 @@ impl embed {
         Dims::of("embed")
             .row("width", width)?
             .at_least_1("vocabulary", vocabulary)?
-            .grid((width / 8).div_ceil(THREADS), ("tokens", tokens), THREADS)
+            .grid(
+                (width / 8).div_ceil(EMBED_THREADS),
+                ("tokens", tokens),
+                EMBED_THREADS,
+            )
     }
 }
 
@@ -61,7 +74,7 @@ impl argmax {
                 (1..=i32::MAX as u32).contains(&vocabulary),
                 "from 1 to 2,147,483,647",
             )?
-            .grid(tokens, ("blocks along y", 1), 1024)
+            .grid(tokens, ("blocks along y", 1), ARGMAX_THREADS)
     }
 }
 
@@ -79,7 +92,7 @@ pub(super) fn sim_embed() -> SimKernel {
                     count_fault(block, faults)?;
                 }
             }
-            let here = crate::dsv4::span(column_block, 8 * THREADS, width);
+            let here = blocks::span(column_block, 8 * EMBED_THREADS, width);
             let width = width as usize;
             let row = block
                 .read::<bf16>(embedding.at(id as usize * width + here.start), here.len())?

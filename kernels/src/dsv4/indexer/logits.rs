@@ -13,6 +13,7 @@ use streamweir_sched::kernel::{In, Out, Ptr, twin};
 
 use super::shares;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages};
 use crate::reference;
 
@@ -129,7 +130,7 @@ impl Operands {
         logit: impl Fn(&SimBlock<'_>, usize, &[f32], &[i32], u32) -> Result<f64, SimFault>,
     ) -> Result<(), SimFault> {
         let lens = (0..self.tokens)
-            .map(|token| crate::dsv4::length(block, self.lens, token, self.max_entries as u32))
+            .map(|token| blocks::length(block, self.lens, token, self.max_entries as u32))
             .collect::<Result<Vec<_>, _>>()?;
         let [index, ..] = block.index();
         let [blocks, ..] = block.shape().grid;

@@ -12,7 +12,9 @@ use streamweir_sched::driver::sim::{SimBlock, SimFault, SimKernel};
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, Ptr, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::{LatentFp8Pages, LatentPages, PageLayout};
 use crate::reference;
 
@@ -56,15 +58,21 @@ kernel! {
     );
 }
 
-/// The most entries that can be selected (`MAX_K` in
-/// `cuda/indexer/selection.cuh`).
-pub const MAX_K: u32 = 1024;
-/// Threads of a block (`THREADS`).
-const THREADS: u32 = 512;
-/// Entries that a block takes at a time (`ROUND`).
-const ROUND: usize = 8 * THREADS as usize;
-/// Blocks of a row (`BLOCKS_PER_ROW`).
-const BLOCKS_PER_ROW: u32 = 4;
+shared! {
+    pub(super) SELECTION = selection {
+        /// The most entries that can be selected.
+        pub MAX_K: u32 = 1024;
+        /// Threads of a block.
+        THREADS: u32 = 512;
+        /// Neighbouring entries of a thread.
+        EACH: u32 = 8;
+        /// Blocks of a row.
+        BLOCKS_PER_ROW: u32 = 4;
+    }
+}
+
+/// Entries that a block takes at a time.
+const ROUND: usize = (EACH * THREADS) as usize;
 
 impl top_k {
     /// The launch for these sizes: four blocks for each token.
@@ -156,7 +164,7 @@ impl Operands {
             return Ok(());
         }
         let (token, k) = (token as usize, self.k as usize);
-        let len = crate::dsv4::length(block, self.lens, token, self.max_entries)?;
+        let len = blocks::length(block, self.lens, token, self.max_entries)?;
         let Some(slice) = slice(rank as usize, len) else {
             return Ok(());
         };

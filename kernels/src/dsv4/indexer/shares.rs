@@ -4,15 +4,21 @@ use std::ops::Range;
 
 use streamweir_sched::driver::LaunchShape;
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::layout::PageLayout;
 
-/// Warps of a block (`WARPS` in `cuda/indexer/logits.cuh`).
-const WARPS: u32 = 4;
-/// Entries of a tile, which one warp takes at a time (`TILE`).
-const TILE: u32 = 32;
-/// The most dimensions of a key (`MAX_DIM`).
-const MAX_DIM: u32 = 128;
+shared! {
+    pub(super) LOGITS = index_logits {
+        /// Warps of a block.
+        WARPS: u32 = 4;
+        /// Entries of a tile, which one warp takes at a time.
+        TILE: u32 = 32;
+        /// The most dimensions of a key.
+        MAX_DIM: u32 = 128;
+    }
+}
+
 /// Two blocks, as many as have room, on each of the 132 multiprocessors of an
 /// H100 or H200; with fewer or more of them the blocks still have the same work
 /// each.

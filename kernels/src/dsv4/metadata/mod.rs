@@ -7,7 +7,10 @@ use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, Out, twin};
 
 use super::cache::count_fault;
+use super::part::{Line, line};
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::layout::LatentFp8Pages;
 use crate::reference::{self, StepMetadata, WINDOW};
 
@@ -68,8 +71,12 @@ kernel! {
     );
 }
 
-/// Tokens that one block of [`decode_metadata`] has.
-const THREADS: u32 = 128;
+shared! {
+    METADATA = metadata {
+        /// Tokens that one block of [`decode_metadata`] has.
+        THREADS: u32 = 128;
+    }
+}
 
 impl decode_metadata {
     /// The launch for these sizes: a thread for each token.
@@ -120,10 +127,11 @@ impl window_slots {
     }
 }
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![sim_metadata(), sim_window()]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!("metadata/metadata.cu", sim_metadata, METADATA),
+    line!("metadata/metadata.cu", sim_window, METADATA),
+];
 
 fn sim_metadata() -> SimKernel {
     twin::<decode_metadata>(
@@ -143,7 +151,7 @@ fn sim_metadata() -> SimKernel {
             table_stride,
             pages,
         )| {
-            for token in crate::dsv4::span(block.index()[0], THREADS, tokens) {
+            for token in blocks::span(block.index()[0], THREADS, tokens) {
                 let len = block.read(seq_lens.at(token), 1)?[0];
                 let stride = table_stride as usize;
                 let table = block.read(page_table.at(token * stride), stride)?;

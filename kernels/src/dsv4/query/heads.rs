@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, InOut, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::dsv4::cache::{angles_at, check_rope};
 use crate::reference;
 use crate::rope::ROPE_DIM;
@@ -52,12 +54,19 @@ kernel! {
     );
 }
 
-/// Dimensions of a head of the attention (`DIM` in `cuda/query/heads.cu`).
-pub const HEAD_DIM: u32 = 512;
-/// Heads that one block normalises (`PER_BLOCK`).
-const NORM_HEADS: u32 = 8;
-/// Heads that one block rotates: 256 threads with eight values each.
-const ROPE_HEADS: u32 = 256 * 8 / ROPE_DIM;
+shared! {
+    pub(super) HEADS = heads {
+        /// Dimensions of a head of the attention.
+        pub HEAD_DIM: u32 = 512;
+        /// Threads of a block of either kernel.
+        THREADS: u32 = 256;
+    }
+}
+
+/// Heads that one block normalises: a warp for each.
+const NORM_HEADS: u32 = THREADS / 32;
+/// Heads that one block rotates: a thread for eight values.
+const ROPE_HEADS: u32 = THREADS * 8 / ROPE_DIM;
 
 impl norm_rope_heads {
     /// The launch for these sizes: a block for eight heads of a token.
@@ -66,7 +75,7 @@ impl norm_rope_heads {
     /// When a size is zero.
     pub fn shape(tokens: u32, heads: u32, rope_rows: u32) -> Result<LaunchShape, DimensionError> {
         let dims = Dims::of("norm_rope_heads").at_least_1("heads", heads)?;
-        check_rope(dims, rope_rows)?.grid(heads.div_ceil(NORM_HEADS), ("tokens", tokens), 256)
+        check_rope(dims, rope_rows)?.grid(heads.div_ceil(NORM_HEADS), ("tokens", tokens), THREADS)
     }
 }
 
@@ -85,7 +94,7 @@ impl rope_heads {
             .at_least_1("heads", heads)?
             .row("dim", dim)?
             .check("dim", dim, dim >= ROPE_DIM, "at least 64")?;
-        check_rope(dims, rope_rows)?.grid(heads.div_ceil(ROPE_HEADS), ("tokens", tokens), 256)
+        check_rope(dims, rope_rows)?.grid(heads.div_ceil(ROPE_HEADS), ("tokens", tokens), THREADS)
     }
 }
 
@@ -100,7 +109,7 @@ pub(super) fn sim_norm_rope_heads() -> SimKernel {
             let counted = (head_block == 0).then_some(faults);
             let angles = angles_at(block, rope, rope_rows, position, counted)?;
             let dim = HEAD_DIM as usize;
-            for head in crate::dsv4::span(head_block, NORM_HEADS, heads) {
+            for head in blocks::span(head_block, NORM_HEADS, heads) {
                 let at = q.at((token as usize * heads as usize + head) * dim);
                 let row: Vec<f64> = block
                     .read::<bf16>(at, dim)?
@@ -128,7 +137,7 @@ pub(super) fn sim_rope_heads() -> SimKernel {
             let counted = (head_block == 0).then_some(faults);
             let angles = angles_at(block, rope, rope_rows, position, counted)?;
             let rotated = ROPE_DIM as usize;
-            for head in crate::dsv4::span(head_block, ROPE_HEADS, heads) {
+            for head in blocks::span(head_block, ROPE_HEADS, heads) {
                 let row = token as usize * heads as usize + head;
                 let at = x.at((row + 1) * dim as usize - rotated);
                 let mut row: Vec<f64> = block

@@ -6,7 +6,9 @@ use streamweir_sched::driver::sim::{SimBlock, SimFault, SimKernel};
 use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, Out, Ptr, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 use crate::dsv4::cache::{INDEX_DIM, angles_at, check_rope};
 use crate::reference;
 
@@ -56,9 +58,14 @@ kernel! {
     );
 }
 
-/// Heads that one block prepares (`HEADS_PER_BLOCK` in
-/// `cuda/query/index_query.cu`).
-const HEADS_PER_BLOCK: u32 = 8;
+shared! {
+    pub(super) QUERIES = index_queries {
+        /// Heads that one block prepares: a warp for each.
+        HEADS_PER_BLOCK: u32 = 8;
+        /// Threads of a block.
+        THREADS: u32 = 32 * HEADS_PER_BLOCK;
+    }
+}
 
 fn query_shape(
     kernel: &'static str,
@@ -67,7 +74,7 @@ fn query_shape(
     rope_rows: u32,
 ) -> Result<LaunchShape, DimensionError> {
     let dims = Dims::of(kernel).at_least_1("heads", heads)?;
-    check_rope(dims, rope_rows)?.grid(heads.div_ceil(HEADS_PER_BLOCK), ("tokens", tokens), 256)
+    check_rope(dims, rope_rows)?.grid(heads.div_ceil(HEADS_PER_BLOCK), ("tokens", tokens), THREADS)
 }
 
 impl index_query {
@@ -196,7 +203,7 @@ impl Input {
         let counted = (head_block == 0).then_some(self.faults);
         let angles = angles_at(block, self.rope, self.rope_rows, position, counted)?;
         let dim = INDEX_DIM as usize;
-        crate::dsv4::span(head_block, HEADS_PER_BLOCK, self.heads)
+        blocks::span(head_block, HEADS_PER_BLOCK, self.heads)
             .map(|head| {
                 let place = token * self.heads as usize + head;
                 let mut row: Vec<f64> = block

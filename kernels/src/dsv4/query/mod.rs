@@ -7,14 +7,14 @@ mod indexer;
 pub use heads::{HEAD_DIM, norm_rope_heads, rope_heads};
 pub use indexer::{index_query, index_query_fp8};
 
-use streamweir_sched::driver::sim::SimKernel;
+use super::part::{Line, line};
+use heads::HEADS;
+use indexer::QUERIES;
 
-/// The twins of this part.
-pub(super) fn twins() -> Vec<SimKernel> {
-    vec![
-        heads::sim_norm_rope_heads(),
-        heads::sim_rope_heads(),
-        indexer::sim(),
-        indexer::sim_fp8(),
-    ]
-}
+/// The kernels of this part.
+pub(super) const KERNELS: &[Line] = &[
+    line!("query/heads.cu", heads::sim_norm_rope_heads, HEADS),
+    line!("query/heads.cu", heads::sim_rope_heads, HEADS),
+    line!("query/index_query.cu", indexer::sim, QUERIES),
+    line!("query/index_query.cu", indexer::sim_fp8, QUERIES),
+];

@@ -1,12 +1,14 @@
-//! Kernels on plain 32-bit words: poison for buffers, a counter, a comparison, a
-//! copy that is late.
+//! Kernels on plain 32-bit words: poison for buffers, a counter, a copy
+//! that is late.
 
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::kernel;
-use streamweir_sched::kernel::{Atomic, In, InOut, Out, twin};
+use streamweir_sched::kernel::{In, InOut, Out, twin};
 
+use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::blocks;
 
 kernel! {
     /// `data[i] = value` for `i < len`: poison, so that a read of what nobody
@@ -15,9 +17,6 @@ kernel! {
     /// `data[i] += 1` for `i < len`, wrapping: the smallest kernel whose runs
     /// can be counted.
     pub fn add_one(data: InOut<u32>, len: u32);
-    /// `found += |{i < len : left[i] != right[i]}|`, wrapping: whether results are
-    /// those expected, without a look at them by the host.
-    pub fn count_differences(left: In<u32>, right: In<u32>, found: Atomic<u32>, len: u32);
     /// Copies words, as late as a kernel can be: what follows it may start at once,
     /// and only after `nanoseconds` it begins. A kernel that is launched
     /// programmatically behind it and does not wait finds what was there before.
@@ -30,7 +29,14 @@ kernel! {
     pub fn copy_late(table: In<u64>, count: u32, nanoseconds: u32);
 }
 
-const THREADS: u32 = 256;
+shared! {
+    pub(super) WORDS = words {
+        /// Threads of a block.
+        THREADS: u32 = 256;
+        /// Words of an entry of the table of late copies: to, from, how many.
+        COPY_WORDS: u32 = 3;
+    }
+}
 
 fn words_shape(kernel: &'static str, len: u32) -> Result<LaunchShape, DimensionError> {
     Dims::of(kernel).at_least_1("len", len)?.grid(
@@ -64,16 +70,6 @@ impl add_one {
     }
 }
 
-impl count_differences {
-    /// The launch for `len` words: a thread for each.
-    ///
-    /// # Errors
-    /// When `len` is zero.
-    pub fn shape(len: u32) -> Result<LaunchShape, DimensionError> {
-        words_shape("count_differences", len)
-    }
-}
-
 impl copy_late {
     /// The launch, whatever is copied: one block for two multiprocessors or so of a
     /// large device, so that there is room for what follows.
@@ -84,14 +80,14 @@ impl copy_late {
 
 pub(super) fn sim_fill_words() -> SimKernel {
     twin::<fill_words>(|block, (data, len, value)| {
-        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
+        let here = blocks::span(block.index()[0], block.shape().block[0], len);
         block.write(data.at(here.start), &vec![value; here.len()])
     })
 }
 
 pub(super) fn sim_add_one() -> SimKernel {
     twin::<add_one>(|block, (data, len)| {
-        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
+        let here = blocks::span(block.index()[0], block.shape().block[0], len);
         let words: Vec<u32> = block
             .read(data.at(here.start), here.len())?
             .iter()
@@ -106,25 +102,13 @@ pub(super) fn sim_copy_late() -> SimKernel {
         if block.index()[0] != 0 {
             return Ok(());
         }
-        let table: Vec<u64> = block.read(table.at(0), 3 * count as usize)?.to_vec();
-        for entry in table.chunks_exact(3) {
+        let table: Vec<u64> = block
+            .read(table.at(0), (COPY_WORDS * count) as usize)?
+            .to_vec();
+        for entry in table.chunks_exact(COPY_WORDS as usize) {
             let words: Vec<u32> = block.read(entry[1], entry[2] as usize)?.to_vec();
             block.write(entry[0], &words)?;
         }
         Ok(())
-    })
-}
-
-pub(super) fn sim_count_differences() -> SimKernel {
-    twin::<count_differences>(|block, (left, right, found, len)| {
-        let here = crate::dsv4::span(block.index()[0], block.shape().block[0], len);
-        let left: Vec<u32> = block.read(left.at(here.start), here.len())?.to_vec();
-        let right: &[u32] = block.read(right.at(here.start), here.len())?;
-        let differ = left.iter().zip(right).filter(|(a, b)| a != b).count() as u32;
-        if differ == 0 {
-            return Ok(());
-        }
-        let before: u32 = block.read(found.at(0), 1)?[0];
-        block.write(found.at(0), &[before.wrapping_add(differ)])
     })
 }

@@ -1,10 +1,10 @@
 // The steps that the fused kernels take, each alone. Signatures and twins:
-// src/dsv4/quantise/.
+// src/dsv4/testing/.
 
 #include "row.cuh"
 
 // Rows of 128, a warp for each.
-extern "C" __global__ void __launch_bounds__(32) hadamard_rows(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) hadamard_rows(
     const bf16* __restrict__ x, bf16* __restrict__ out, u32 rows) {
     const u32 row = blockIdx.x;
     if (row >= rows) {
@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(32) hadamard_rows(
 }
 
 // Rows of 128 with an f32 scale, a warp for each.
-extern "C" __global__ void __launch_bounds__(32) quantise_e4m3(
+extern "C" __global__ void __launch_bounds__(row::KEY_THREADS) quantise_e4m3(
     const float* __restrict__ x, unsigned char* __restrict__ out, float* __restrict__ scales, u32 rows) {
     const u32 row = blockIdx.x;
     if (row >= rows) {
@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(32) quantise_e4m3(
 }
 
 // Latents of 512: a block for each, into a pool at the slot of the row.
-extern "C" __global__ void __launch_bounds__(128) quantise_latent(
+extern "C" __global__ void __launch_bounds__(row::LATENT_THREADS) quantise_latent(
     const float* __restrict__ x,
     const int* __restrict__ out_loc,
     char* __restrict__ pool,

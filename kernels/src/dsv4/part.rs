@@ -1,0 +1,56 @@
+//! A part of a layer is a list of its kernels, one to a line.
+
+use streamweir_sched::driver::sim::SimKernel;
+
+use crate::constants::Constants;
+
+/// One kernel of a part.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    /// The source below `cuda/`; several kernels may share it.
+    pub(super) file: &'static str,
+    pub(super) source: &'static str,
+    pub(super) twin: fn() -> SimKernel,
+    /// What the source takes from the host's side.
+    pub(super) constants: &'static [Constants],
+}
+
+/// A source that kernels include.
+#[derive(Clone, Copy)]
+pub(super) struct Header {
+    pub(super) file: &'static str,
+    pub(super) source: &'static str,
+    pub(super) constants: &'static [Constants],
+}
+
+/// The text of a file below `cuda/`.
+macro_rules! source {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda/", $file))
+    };
+}
+
+/// A kernel: its source, what makes its twin, and the constants of its own.
+macro_rules! line {
+    ($file:literal, $twin:expr $(, $constants:path)* $(,)?) => {
+        $crate::dsv4::part::Line {
+            file: $file,
+            source: $crate::dsv4::part::source!($file),
+            twin: $twin,
+            constants: &[$($constants),*],
+        }
+    };
+}
+
+/// A header: its source, and the constants that it takes.
+macro_rules! header {
+    ($file:literal $(, $constants:path)* $(,)?) => {
+        $crate::dsv4::part::Header {
+            file: $file,
+            source: $crate::dsv4::part::source!($file),
+            constants: &[$($constants),*],
+        }
+    };
+}
+
+pub(super) use {header, line, source};
