@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use streamweir::driver::ModuleImage;
+use streamweir::driver::{Backend, ModuleImage};
 use streamweir::kernel::{In, Out, twin};
 use streamweir::kernels::compile::{Program, compile};
 use streamweir::{Device, kernel};
@@ -30,7 +30,7 @@ const LEN: usize = 1000;
 const THREADS: u32 = 256;
 
 fn image(device: &Device) -> Result<ModuleImage, Box<dyn Error>> {
-    if device.info().backend == "cuda" {
+    if device.info().backend == Backend::Cuda {
         let program = Program {
             name: "smallest.cu".into(),
             source: SOURCE.into(),

@@ -6,6 +6,8 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use streamweir_integration::dsv4;
+
 pub(crate) const NOT_CLEAN: u8 = 1;
 pub(crate) const FAILED: u8 = 2;
 /// Something may be wrong, and what there is does not prove it.
@@ -52,6 +54,14 @@ impl fmt::Display for Failure {
 impl<E: Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self::new(error)
+    }
+}
+
+/// A refused capture is an answer, not a failure to get one.
+pub(crate) fn refused(error: dsv4::Error) -> Failure {
+    match error.report() {
+        Some(_) => Failure::not_clean(error),
+        None => Failure::from(error),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The command `streamweir`: verdicts about files, the demonstration, and what
 //! this machine offers.
 
+#![forbid(unsafe_code)]
+
 mod audit;
 mod decode;
 mod demo;

@@ -86,7 +86,7 @@ fn demo_for_people_shows_table_hazard_and_meaning() {
         "tagged-overlap",
         "serial",
         "hazard[R2]: ",
-        "on stream \"indexer\" in layer 0/indexer",
+        "on stream \"indexer\" in layer 2/indexer",
         "= help: ",
     ] {
         assert!(text.contains(part), "no {part:?} in:\n{text}");

@@ -1,8 +1,9 @@
-//! What the demonstration and the model share.
+//! What several files share.
 
 use rand::Rng;
 use rand::rngs::StdRng;
-use streamweir_sched::Device;
+use streamweir::Device;
+use streamweir::driver::Backend;
 
 /// `len` numbers from -1 to 1.
 pub(crate) fn units(random: &mut StdRng, len: usize) -> impl Iterator<Item = f32> {
@@ -19,7 +20,9 @@ pub(crate) fn units(random: &mut StdRng, len: usize) -> impl Iterator<Item = f32
 pub(crate) fn name_of(device: &Device) -> String {
     let info = device.info();
     match info.backend {
-        "sim" => "sim".to_owned(),
-        backend => format!("{backend}:{} {}", info.ordinal, info.name),
+        Backend::Sim => Backend::Sim.to_string(),
+        backend @ (Backend::Cuda | Backend::Other(_)) => {
+            format!("{backend}:{} {}", info.ordinal, info.name)
+        }
     }
 }

@@ -1,10 +1,8 @@
-//! Models and engines on streamweir.
+//! Models and engines on streamweir, through nothing but its public surface.
 //!
-//! [`demo`] tells the story that streamweir was written for: decode layers
-//! whose sparse indexer overlaps the main stream, with memory that aliases and
-//! with memory that cannot. [`dsv4`] is the decode path of the model's attention
-//! with all of its streams, driven by many sessions.
+//! [`dsv4`] is the decode path of DeepSeek-V4's attention with all of its streams,
+//! driven by many sessions. Engines of others, which bring much to build with them,
+//! are workspaces of their own in `candle/` and `cubecl/`.
 
 mod common;
-pub mod demo;
 pub mod dsv4;

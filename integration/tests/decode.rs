@@ -1,13 +1,13 @@
 //! Decode on the simulated device: every arm against the reference, and what is
 //! refused.
 
+use streamweir::Device;
+use streamweir::trace::{EdgeKind, NodeId, NodeKind};
+use streamweir::verify::Rule;
 use streamweir_integration::dsv4::{
     Arm, Capacity, Config, Engine, Error, Exec, IndexKeys, Load, Matrix, Overlap, Packing,
     PageError, Pools, Row, Setup, Tally,
 };
-use streamweir_sched::Device;
-use streamweir_trace::{EdgeKind, NodeId, NodeKind};
-use streamweir_verify::Rule;
 
 const LOAD: Load = Load {
     sessions: 4,
@@ -174,7 +174,7 @@ fn buckets_share_their_memory() {
         .values()
         .map(|graph| {
             let scratch = graph.trace().buffers.iter().filter(|buffer| {
-                matches!(buffer.kind, streamweir_trace::BufferKind::Scratch { .. })
+                matches!(buffer.kind, streamweir::trace::BufferKind::Scratch { .. })
             });
             let range = scratch.map(|buffer| buffer.range);
             (

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use streamweir::driver::sim::SimDriver;
+use streamweir::{Device, Poison, Side};
 use streamweir_integration::dsv4::{
     Arm, Capacity, Config, Engine, EngineOptions, Error, Exec, IndexKeys, Instruments, Load,
     Matrix, Overlap, Packing, Pools, Row, Sequence, Setup,
 };
-use streamweir_sched::driver::sim::SimDriver;
-use streamweir_sched::{Device, Poison, Side};
 
 const LOAD: Load = Load {
     sessions: 3,

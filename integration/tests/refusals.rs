@@ -1,11 +1,11 @@
 //! Bad input: each refusal has a type and a name, and the other sequences go on as
 //! if nothing had been asked.
 
+use streamweir::Device;
 use streamweir_integration::dsv4::{
     AboveLargest, Arm, Capacity, Chosen, Config, Decoder, Engine, EngineOptions, Error, Exec,
     IndexKeys, Load, Matrix, Overlap, Packing, PageError, Pages, Pools, Row, Sequence, Setup,
 };
-use streamweir_sched::Device;
 
 const FULL: Arm = Arm {
     overlap: Overlap::Full,
@@ -33,10 +33,11 @@ fn setup() -> Setup {
 const EAGER_ABOVE: EngineOptions = EngineOptions {
     above_largest: AboveLargest::Eager,
     instruments: streamweir_integration::dsv4::Instruments {
-        poison: streamweir_sched::Poison::Off,
+        poison: streamweir::Poison::Off,
         canary: false,
         differential: false,
     },
+    keep_selected: false,
 };
 
 /// A decoder and sequences in its caches, as a server has them.

@@ -5,7 +5,7 @@ use streamweir_kernels::conformance::{Size, suite};
 use streamweir_kernels::dsv4::{self, AttentionSplits};
 use streamweir_kernels::layout::{IndexKeyPages, LatentFp8Pages, LatentPages};
 use streamweir_sched::driver::sim::SimDriver;
-use streamweir_sched::driver::{Driver, DynDriver, ModuleImage};
+use streamweir_sched::driver::{Backend, Driver, DynDriver, ModuleImage};
 
 /// All cases at a size, with seeds of their own.
 fn conforms(size: Size, seeds: std::ops::Range<u64>) {
@@ -146,7 +146,7 @@ fn sizes_that_a_kernel_does_not_take_are_named() {
 fn a_backend_without_kernels_is_an_error() {
     let mut info = SimDriver::new(0).info().clone();
     assert!(matches!(dsv4::image(&info), Ok(ModuleImage::Sim(twins)) if !twins.is_empty()));
-    info.backend = "other";
+    info.backend = Backend::Other("other");
     let error = dsv4::image(&info).unwrap_err().to_string();
     assert!(error.contains("\"other\""), "{error}");
 }
@@ -155,7 +155,7 @@ fn a_backend_without_kernels_is_an_error() {
 #[test]
 fn a_build_without_cuda_says_so() {
     let mut info = SimDriver::new(0).info().clone();
-    info.backend = "cuda";
+    info.backend = Backend::Cuda;
     let error = dsv4::image(&info).unwrap_err().to_string();
     assert!(error.contains("feature `cuda`"), "{error}");
 }

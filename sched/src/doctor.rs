@@ -144,6 +144,7 @@ mod with_cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::Backend;
 
     fn empty() -> CudaReport {
         CudaReport {
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn devices_are_listed_one_a_line() {
         let device = DeviceInfo {
-            backend: "cuda",
+            backend: Backend::Cuda,
             ordinal: 0,
             name: "NVIDIA H200".into(),
             capability: (9, 0),

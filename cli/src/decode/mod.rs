@@ -14,13 +14,14 @@ use std::process::ExitCode;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use streamweir::driver::Backend;
 use streamweir_integration::dsv4::{
-    self, Arm, BUCKETS, CacheLayout, Capacity, Config, EngineOptions, Exec, IndexKeys, Load,
-    Matrix, Overlap, PAGE_TOKENS, Packing, Pools, ProfileOptions, Setup,
+    Arm, BUCKETS, CacheLayout, Capacity, Config, EngineOptions, Exec, IndexKeys, Load, Matrix,
+    Overlap, PAGE_TOKENS, Packing, Pools, ProfileOptions, Setup,
 };
 
 use crate::device::{Choice, Opened};
-use crate::exit::{self, Failure};
+use crate::exit::{self, Failure, refused};
 use crate::paint::Paint;
 use progress::Bar;
 
@@ -217,7 +218,7 @@ enum ExecChoice {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Opened { device, .. } = options.device.open(options.seed)?;
-    let on_sim = device.info().backend == "sim";
+    let on_sim = device.info().backend == Backend::Sim;
     let (setup, load) = options.plan(on_sim)?;
     if let Some(path) = &options.layout {
         let file = std::fs::read_to_string(path)
@@ -257,14 +258,6 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         Err(Failure::not_clean(
             "an arm with tagged pools is not clean: its sessions should equal the reference bit by bit",
         ))
-    }
-}
-
-/// A refused capture is an answer, not a failure to get one.
-fn refused(error: dsv4::Error) -> Failure {
-    match error.report() {
-        Some(_) => Failure::not_clean(error),
-        None => Failure::from(error),
     }
 }
 

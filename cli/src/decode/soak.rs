@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use streamweir::Device;
+use streamweir::driver::Backend;
 use streamweir_integration::dsv4::{Setup, Tally};
 
 use crate::exit::{self, Failure};
@@ -74,8 +75,8 @@ pub(super) fn run(
     // The reference of a batch takes as long as some replays, and on the simulated
     // device every replay does.
     let rounds = match device.info().backend {
-        "sim" => 16,
-        _ => 512,
+        Backend::Sim => 16,
+        Backend::Cuda | Backend::Other(_) => 512,
     };
     let bar = ProgressBar::new(replays);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} replays, {eta} left") {

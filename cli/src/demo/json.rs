@@ -1,7 +1,9 @@
 //! The result for programs.
 
 use serde::Serialize;
-use streamweir_integration::demo::{ArmReport, DemoReport};
+use streamweir_integration::dsv4::{RepeatedArm, Repetition};
+
+use super::Way;
 
 #[derive(Serialize)]
 struct Demo<'a> {
@@ -20,21 +22,24 @@ struct Arm {
     us_per_replay: Option<f64>,
 }
 
-pub(super) fn of(report: &DemoReport) -> serde_json::Result<String> {
+pub(super) fn of(found: &Repetition) -> serde_json::Result<String> {
+    let arms = Way::ALL
+        .into_iter()
+        .filter_map(|way| Some(Arm::of(way, found.arm(way.arm())?)));
     serde_json::to_string_pretty(&Demo {
-        device: &report.device,
-        size: report.size.word(),
-        arms: report.arms.iter().map(Arm::of).collect(),
+        device: &found.device,
+        size: found.setup.config.name,
+        arms: arms.collect(),
     })
 }
 
 impl Arm {
-    fn of(result: &ArmReport) -> Self {
+    fn of(way: Way, result: &RepeatedArm) -> Self {
         Self {
-            name: result.arm.name(),
+            name: way.name(),
             replays: result.replays,
             wrong: result.wrong,
-            topk_differs: result.topk_differs,
+            topk_differs: result.selected_differs,
             hazards: result.report.hazards_total,
             us_per_replay: result.us_per_replay.map(|us| (us * 10.0).round() / 10.0),
         }

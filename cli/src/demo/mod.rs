@@ -8,10 +8,13 @@ mod table;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use streamweir_integration::demo::{self, Arm, Config, DemoReport, Error};
+use streamweir::driver::Backend;
+use streamweir_integration::dsv4::{
+    Arm, Capacity, Config, Exec, IndexKeys, Overlap, Packing, Pools, Repeat, Repetition, Setup,
+};
 
 use crate::device::{Choice, Opened};
-use crate::exit::{self, Failure};
+use crate::exit::{self, Failure, refused};
 use crate::paint::Paint;
 use progress::Progress;
 
@@ -30,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum)]
     size: Option<Size>,
 
-    /// Replays of each arm [default: 200; 1 for flash on sim, where it takes seconds]
+    /// Replays of each arm [default: 200; 1 for flash on sim, where it takes long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     replays: Option<u32>,
 
@@ -43,7 +46,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Size {
     /// Small enough for the simulated device
     Tiny,
@@ -51,50 +54,106 @@ enum Size {
     Flash,
 }
 
-pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let Opened { device, no_cuda } = options.device.open(options.seed)?;
-    let on_sim = device.info().backend == "sim";
-    let size = match options.size {
-        Some(Size::Tiny) => demo::Size::Tiny,
-        Some(Size::Flash) => demo::Size::Flash,
-        None if on_sim => demo::Size::Tiny,
-        None => demo::Size::Flash,
-    };
-    let replays = match size {
-        demo::Size::Flash if on_sim => 1,
-        demo::Size::Tiny | demo::Size::Flash => 200,
+/// An arm of the story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Two streams on one pool, freed in host order, as engines capture today.
+    SharedOverlap,
+    /// Two streams, each with its own pool.
+    TaggedOverlap,
+    /// One stream: the overlap is off.
+    Serial,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::SharedOverlap, Self::TaggedOverlap, Self::Serial];
+
+    /// The name in the table and in JSON.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SharedOverlap => "shared-overlap",
+            Self::TaggedOverlap => "tagged-overlap",
+            Self::Serial => "serial",
+        }
+    }
+
+    const fn arm(self) -> Arm {
+        let (overlap, pools) = match self {
+            Self::SharedOverlap => (Overlap::IndexerOnly, Pools::Shared),
+            Self::TaggedOverlap => (Overlap::IndexerOnly, Pools::Tagged),
+            Self::Serial => (Overlap::Off, Pools::Tagged),
+        };
+        Arm {
+            overlap,
+            pools,
+            exec: Exec::Graph,
+        }
+    }
+}
+
+/// What `decode` runs at this size, as one batch of long sequences.
+fn plan(size: Size, seed: u64) -> (Setup, Repeat) {
+    // The third and the fifth layer have an indexer.
+    const LAYERS: u32 = 5;
+    let (config, rows, context) = match size {
+        Size::Tiny => (Config::TINY, 2, Config::TINY.max_context),
+        Size::Flash => (Config::FLASH, 8, 65_536),
     };
     let config = Config {
-        size,
-        replays: options.replays.unwrap_or(replays),
-        seed: options.seed,
+        layers: LAYERS,
+        max_context: context,
+        ..config
     };
-    let progress = Progress::new(&config);
-    let report = demo::run(&device, &config, |step| progress.show(step)).map_err(refused)?;
+    let setup = Setup {
+        config,
+        index_keys: IndexKeys::Bf16,
+        buckets: vec![rows],
+        capacity: Capacity {
+            sequences: rows,
+            pages: 1 + rows * config.table_stride(),
+            rows,
+        },
+        packing: Packing::Isolated,
+        programmatic: true,
+        seed,
+    };
+    let repeat = Repeat {
+        context,
+        replays: 200,
+    };
+    (setup, repeat)
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    let Opened { device, no_cuda } = options.device.open(options.seed)?;
+    let on_sim = device.info().backend == Backend::Sim;
+    let size = options
+        .size
+        .unwrap_or(if on_sim { Size::Tiny } else { Size::Flash });
+    let (setup, mut repeat) = plan(size, options.seed);
+    if size == Size::Flash && on_sim {
+        repeat.replays = 1;
+    }
+    repeat.replays = options.replays.unwrap_or(repeat.replays);
+    let progress = Progress::new(repeat.replays);
+    let arms = Way::ALL.map(Way::arm);
+    let told = |step| progress.show(step);
+    let found = Repetition::run(&device, setup, repeat, &arms, told).map_err(refused)?;
     progress.clear();
     if options.json {
-        exit::print(json::of(&report)?)?;
+        exit::print(json::of(&found)?)?;
     } else {
         exit::print(story::Story {
-            report: &report,
-            config: &config,
+            found: &found,
             no_cuda,
             paint: Paint::for_stdout(),
         })?;
     }
-    verdict(&report)
+    verdict(&found)
 }
 
-/// A refused capture is an answer, not a failure to get one.
-fn refused(error: Error) -> Failure {
-    match error.report() {
-        Some(_) => Failure::not_clean(error),
-        None => Failure::from(error),
-    }
-}
-
-fn verdict(report: &DemoReport) -> Result<ExitCode, Failure> {
-    match report.arm(Arm::TaggedOverlap) {
+fn verdict(found: &Repetition) -> Result<ExitCode, Failure> {
+    match found.arm(Way::TaggedOverlap.arm()) {
         Some(tagged) if tagged.is_clean() => Ok(ExitCode::SUCCESS),
         _ => Err(Failure::not_clean(
             "tagged-overlap is not clean: its replays should equal the reference bit by bit",
@@ -110,21 +169,21 @@ mod tests {
 
     #[test]
     fn a_wrong_tagged_arm_is_a_failure() {
-        let config = Config {
-            size: demo::Size::Tiny,
+        let (setup, repeat) = plan(Size::Tiny, 0);
+        let repeat = Repeat {
             replays: 1,
-            seed: 0,
+            ..repeat
         };
-        let arms = [Arm::SharedOverlap];
-        let mut report = demo::run_arms(&Device::sim(0), &config, &arms, |_| {}).unwrap();
-        assert!(verdict(&report).is_err(), "no tagged arm");
-        report.arms[0].arm = Arm::TaggedOverlap;
-        let failure = verdict(&report).unwrap_err();
+        let arms = [Way::SharedOverlap.arm()];
+        let mut found = Repetition::run(&Device::sim(0), setup, repeat, &arms, |_| {}).unwrap();
+        assert!(verdict(&found).is_err(), "no tagged arm");
+        found.arms[0].arm = Way::TaggedOverlap.arm();
+        let failure = verdict(&found).unwrap_err();
         assert_eq!(failure, Failure::not_clean(&failure));
-        report.arms[0].wrong = 0;
-        report.arms[0].topk_differs = 0;
-        assert!(verdict(&report).is_err(), "hazards alone");
-        report.arms[0].report.hazards_total = 0;
-        assert!(verdict(&report).is_ok());
+        found.arms[0].wrong = 0;
+        found.arms[0].selected_differs = 0;
+        assert!(verdict(&found).is_err(), "hazards alone");
+        found.arms[0].report.hazards_total = 0;
+        assert!(verdict(&found).is_ok());
     }
 }

@@ -1,7 +1,9 @@
 //! A progress bar on standard error, where that is a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use streamweir_integration::demo::{Arm, Config, Step};
+use streamweir_integration::dsv4::RepeatProgress;
+
+use super::Way;
 
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -9,27 +11,29 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(config: &Config) -> Self {
-        let replays = u64::from(config.replays);
+    pub(super) fn new(replays: u32) -> Self {
+        let replays = u64::from(replays);
         // Draws nothing unless standard error is a terminal.
-        let bar = ProgressBar::new(replays * Arm::ALL.len() as u64);
+        let bar = ProgressBar::new(replays * Way::ALL.len() as u64);
         if let Ok(style) = ProgressStyle::with_template("{msg:<24} {bar:40} {pos}/{len} replays") {
             bar.set_style(style);
         }
         Self { bar, replays }
     }
 
-    pub(super) fn show(&self, step: Step) {
+    pub(super) fn show(&self, step: RepeatProgress) {
         match step {
-            Step::Preparing => {
+            RepeatProgress::Preparing => {
                 self.bar.set_message("weights and reference");
                 self.bar.tick();
             }
-            Step::Replayed { arm, done } => {
-                let before = Arm::ALL.iter().position(|&a| a == arm).unwrap_or(0) as u64;
-                self.bar.set_message(arm.name());
-                self.bar
-                    .set_position(before * self.replays + u64::from(done));
+            RepeatProgress::Replayed { arm, done } => {
+                let ways = (0..).zip(Way::ALL);
+                if let Some((before, way)) = ways.into_iter().find(|(_, way)| way.arm() == arm) {
+                    self.bar.set_message(way.name());
+                    let before: u64 = before * self.replays;
+                    self.bar.set_position(before + u64::from(done));
+                }
             }
         }
     }

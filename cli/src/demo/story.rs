@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use streamweir_integration::demo::{Arm, ArmReport, Config, DemoReport};
+use streamweir_integration::dsv4::{RepeatedArm, Repetition};
 
+use super::Way;
 use super::table::Table;
 use crate::paint::Paint;
 
 pub(super) struct Story<'a> {
-    pub(super) report: &'a DemoReport,
-    pub(super) config: &'a Config,
+    pub(super) found: &'a Repetition,
     /// Whether a CUDA device would have been taken, had there been one.
     pub(super) no_cuda: bool,
     pub(super) paint: Paint,
@@ -17,8 +17,8 @@ pub(super) struct Story<'a> {
 
 impl fmt::Display for Story<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (report, paint) = (self.report, self.paint);
-        let device = match report.device.as_str() {
+        let (found, paint) = (self.found, self.paint);
+        let device = match found.device.as_str() {
             "sim" => "the simulated device",
             device => device,
         };
@@ -27,25 +27,24 @@ impl fmt::Display for Story<'_> {
             "{}",
             paint.bold(format_args!(
                 "Chained decode layers of DeepSeek-V4, size {}, on {device}",
-                report.size
+                found.setup.config.name
             ))
         )?;
         writeln!(
             f,
             "Replays of each graph are compared bit by bit with an eager run on one stream; seed {}",
-            self.config.seed
+            found.setup.seed
         )?;
         if self.no_cuda {
             let note = "No CUDA device could be opened; `streamweir doctor` says why";
             writeln!(f, "{}", paint.faint(note))?;
         }
         writeln!(f)?;
-        let arms = &report.arms;
-        writeln!(f, "{}", Table { arms, paint })?;
-        if let Some(shared) = report.arm(Arm::SharedOverlap) {
+        writeln!(f, "{}", Table { found, paint })?;
+        if let Some(shared) = found.arm(Way::SharedOverlap.arm()) {
             self.first_hazard(f, shared)?;
         }
-        match report.arm(Arm::TaggedOverlap) {
+        match found.arm(Way::TaggedOverlap.arm()) {
             Some(tagged) if tagged.is_clean() => write!(f, "{}", wrap(TAGGED)),
             _ => Ok(()),
         }
@@ -53,14 +52,15 @@ impl fmt::Display for Story<'_> {
 }
 
 impl Story<'_> {
-    fn first_hazard(&self, f: &mut fmt::Formatter<'_>, shared: &ArmReport) -> fmt::Result {
+    fn first_hazard(&self, f: &mut fmt::Formatter<'_>, shared: &RepeatedArm) -> fmt::Result {
         let Some(hazard) = shared.report.hazards.first() else {
             return Ok(());
         };
         writeln!(
             f,
             "The verifier on {}, the first of {}:\n",
-            shared.arm, shared.report.hazards_total
+            Way::SharedOverlap.name(),
+            shared.report.hazards_total
         )?;
         for line in hazard.to_string().lines() {
             writeln!(f, "{}", wrap(line))?;
@@ -77,9 +77,15 @@ const TAGGED: &str = "tagged-overlap runs the same code with the same drops. Eac
     scratch from a pool of its own, the capture was refused unless proven free of hazards, and the \
     overlap stays.";
 
-/// Breaks a line that has more than 96 characters. What follows the first of
+/// The most characters of a line.
+const WIDTH: usize = 96;
+
+/// Breaks a line that has more than [`WIDTH`] characters. What follows the first of
 /// them stands under its text when the line is indented.
 fn wrap(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
     let indent = line.len() - line.trim_start().len();
     let hanging = if indent > 0 { indent + 4 } else { 0 };
     let mut wrapped = " ".repeat(indent);
@@ -88,7 +94,7 @@ fn wrap(line: &str) -> String {
         let word_length = word.chars().count();
         if first {
             first = false;
-        } else if length + 1 + word_length <= 96 {
+        } else if length + 1 + word_length <= WIDTH {
             wrapped.push(' ');
             length += 1;
         } else {
@@ -108,7 +114,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_broken_between_words() {
-        assert_eq!(wrap("  short line"), "  short line");
+        assert_eq!(wrap("  short   line"), "  short   line");
         let long = format!("   = help: {}", "word ".repeat(40));
         let lines: Vec<String> = wrap(&long).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 3);

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use streamweir_integration::demo::{Arm, ArmReport};
+use streamweir_integration::dsv4::{RepeatedArm, Repetition};
 
+use super::Way;
 use crate::paint::Paint;
 
 pub(super) struct Table<'a> {
-    pub(super) arms: &'a [ArmReport],
+    pub(super) found: &'a Repetition,
     pub(super) paint: Paint,
 }
 
@@ -21,20 +22,22 @@ impl fmt::Display for Table<'_> {
         writeln!(f, "{}", paint.bold(&header))?;
         let rule = "─".repeat(header.chars().count() - 2);
         writeln!(f, "  {}", paint.faint(rule))?;
-        for arm in self.arms {
-            self.row(f, arm)?;
+        for way in Way::ALL {
+            if let Some(result) = self.found.arm(way.arm()) {
+                self.row(f, way, result)?;
+            }
         }
         Ok(())
     }
 }
 
 impl Table<'_> {
-    fn row(&self, f: &mut fmt::Formatter<'_>, result: &ArmReport) -> fmt::Result {
+    fn row(&self, f: &mut fmt::Formatter<'_>, way: Way, result: &RepeatedArm) -> fmt::Result {
         let paint = self.paint;
-        let (streams, scratch) = match result.arm {
-            Arm::SharedOverlap | Arm::SharedRepaired(_) => (2, "one pool for both"),
-            Arm::TaggedOverlap | Arm::PlannedOverlap => (2, "a pool for each"),
-            Arm::Serial => (1, "one pool"),
+        let (streams, scratch) = match way {
+            Way::SharedOverlap => (2, "one pool for both"),
+            Way::TaggedOverlap => (2, "a pool for each"),
+            Way::Serial => (1, "one pool"),
         };
         let of_all = |count: u32| format!("{count} of {}", result.replays);
         let hazards = result.report.hazards_total;
@@ -45,9 +48,12 @@ impl Table<'_> {
         writeln!(
             f,
             "  {:<14}  {streams:>7}  {scratch:<17} {:>12}  {:>13}  {:>7}  {time:>9}",
-            result.arm.name(),
+            way.name(),
             paint.judged(result.wrong == 0, of_all(result.wrong)),
-            paint.judged(result.topk_differs == 0, of_all(result.topk_differs)),
+            paint.judged(
+                result.selected_differs == 0,
+                of_all(result.selected_differs)
+            ),
             paint.judged(hazards == 0, hazards),
         )
     }

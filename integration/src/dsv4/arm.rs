@@ -130,6 +130,9 @@ pub struct EngineOptions {
     pub above_largest: AboveLargest,
     /// What the runs are watched with.
     pub instruments: Instruments,
+    /// Whether each step copies what its indexers select to where
+    /// [`Decoder::selected`](super::Decoder::selected) finds it.
+    pub keep_selected: bool,
 }
 
 impl Setup {

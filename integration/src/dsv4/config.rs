@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use streamweir_kernels::layout::LatentFp8Pages;
+use streamweir::kernels::layout::LatentFp8Pages;
 
 /// Tokens of the model that share a page: the same page number means the same
 /// tokens in every pool of a layer.
@@ -17,6 +17,8 @@ pub(super) const WINDOW_PAGES: u32 = 2;
 pub(super) const HEAD_DIM: u32 = LatentFp8Pages::DIM;
 /// Dimensions of an index key.
 pub(super) const INDEX_DIM: u32 = 128;
+/// Added to the mean square in every norm.
+pub(super) const EPSILON: f32 = 1e-6;
 
 /// A model of the DeepSeek-V4 family, as far as decode attention goes.
 ///

@@ -8,14 +8,15 @@
 use half::bf16;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use streamweir_kernels::layout::{LatentFp8Pages, PageLayout};
-use streamweir_kernels::reference::{quantise_e4m3, quantise_ue8m0};
-use streamweir_sched::kernel::Element;
-use streamweir_sched::{Capture, Device, Persistent, part};
+use streamweir::kernel::Element;
+use streamweir::kernels::layout::{LatentFp8Pages, PageLayout};
+use streamweir::kernels::reference::{quantise_e4m3, quantise_ue8m0};
+use streamweir::{Capture, Device, Persistent, part};
 
-use super::cache::{Entries, Geometry, IndexKeyPool, KeyPages, LayerCache};
+use super::cache::{Entries, IndexKeyPool, LayerCache};
 use super::config::INDEX_DIM;
 use super::error::Error;
+use super::geometry::{Geometry, KeyPages};
 use crate::common::units;
 
 /// Tokens that are made; the pages of a pool repeat them.

@@ -3,19 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use streamweir_kernels::dsv4::PageFaults;
-use streamweir_sched::{
-    ArenaConfig, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
+use streamweir::kernels::dsv4::PageFaults;
+use streamweir::{
+    CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
 };
 
-use super::arm::{AboveLargest, Arm, EngineOptions, Exec, Packing, Pools, Setup};
-use super::decoder::Decoder;
+use super::arm::{AboveLargest, Arm, EngineOptions, Packing, Pools, Setup};
 use super::error::Error;
 use super::inputs::Row;
 use super::model::{Capacity, Model};
 use super::pages::Pages;
 use super::products::Products;
-use super::watch::Watch;
 
 /// The streams of the indexer, whose chain of small kernels main waits for: they
 /// are given room before the large products of main take it.
@@ -58,13 +56,16 @@ impl Engine {
             true => device.guarded(),
             false => device.clone(),
         };
-        let model = Model::new(
+        let mut model = Model::new(
             &device,
             setup.config,
             setup.index_keys,
             setup.capacity,
             setup.seed,
         )?;
+        if options.keep_selected {
+            model.keep_selected(&device, setup.capacity.rows)?;
+        }
         let products = setup
             .buckets
             .iter()
@@ -83,6 +84,11 @@ impl Engine {
     /// What it was made with.
     pub fn setup(&self) -> &Setup {
         &self.setup
+    }
+
+    /// The buckets, in ascending order.
+    pub(super) fn buckets(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.products.keys().copied()
     }
 
     /// How it runs.
@@ -152,35 +158,6 @@ impl Engine {
         Ok(PageFaults::read([found[0], found[1]], stride))
     }
 
-    /// Captures every bucket for an arm, the largest first: all share one arena,
-    /// which then is as large as the largest needs. An eager arm has nothing to
-    /// capture.
-    ///
-    /// # Errors
-    /// When a capture is refused or fails.
-    pub fn prepare(&mut self, arm: Arm) -> Result<Decoder<'_>, Error> {
-        let group = self.device.replay_group("decode", ArenaConfig::default());
-        let mut graphs = BTreeMap::new();
-        let mut watch = (self.options.instruments.differential && arm != Arm::REFERENCE)
-            .then(|| Watch::new(&self.device));
-        if arm.exec == Exec::Graph {
-            for &bucket in self.products.keys().rev() {
-                let taps = watch.as_mut().map(|watch| watch.taps(bucket));
-                graphs.insert(bucket, self.capture_tapped(arm, bucket, &group, taps)?);
-            }
-        }
-        Ok(Decoder {
-            arm,
-            stream: self.device.stream("decode")?,
-            graphs,
-            eager: BTreeMap::new(),
-            watch,
-            engine: self,
-        })
-    }
-}
-
-impl Engine {
     /// The graph of a bucket.
     pub(super) fn capture(
         &self,
@@ -191,7 +168,8 @@ impl Engine {
         self.capture_tapped(arm, bucket, group, None)
     }
 
-    fn capture_tapped(
+    /// The graph of a bucket, with what its commands read and wrote kept by `taps`.
+    pub(super) fn capture_tapped(
         &self,
         arm: Arm,
         bucket: u32,
@@ -312,8 +290,10 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use streamweir::ArenaConfig;
+
+    use super::super::arm::Exec;
     use super::super::config::{IndexKeys, Overlap};
-    use super::super::inputs::Row;
     use super::*;
 
     #[test]

@@ -1,9 +1,9 @@
 //! What can go wrong, by name.
 
-use streamweir_kernels::DimensionError;
-use streamweir_kernels::dsv4::ImageError;
-use streamweir_kernels::layout::LayoutError;
-use streamweir_verify::Report;
+use streamweir::kernels::DimensionError;
+use streamweir::kernels::dsv4::ImageError;
+use streamweir::kernels::layout::LayoutError;
+use streamweir::verify::Report;
 use thiserror::Error;
 
 use super::config::UnknownConfig;
@@ -15,7 +15,7 @@ use super::pages::PageError;
 pub enum Error {
     /// The device, a capture or a replay failed.
     #[error(transparent)]
-    Device(#[from] streamweir_sched::Error),
+    Device(#[from] streamweir::Error),
     /// There are no kernels for the device.
     #[error(transparent)]
     Image(#[from] ImageError),
@@ -27,7 +27,7 @@ pub enum Error {
     Layout(#[from] LayoutError),
     /// The products of the layers cannot be made.
     #[error(transparent)]
-    Gemm(#[from] streamweir_kernels::gemm::GemmError),
+    Gemm(#[from] streamweir::kernels::gemm::GemmError),
     /// A layout file is of other caches.
     #[error(transparent)]
     LayoutFile(#[from] super::layout::LayoutFileError),
@@ -69,6 +69,14 @@ pub enum Error {
         buckets: Vec<u32>,
         /// Rows that there are inputs for.
         rows: u32,
+    },
+    /// A replay in an arm that runs launch by launch, or of rows that have no bucket.
+    #[error(
+        "there is no graph of {bucket} rows: run the arm with Exec::Graph, and give the setup that bucket"
+    )]
+    NoGraph {
+        /// Rows of the step.
+        bucket: u32,
     },
     /// A comparison in an arm that is not watched.
     #[error(

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use streamweir_sched::{Device, Part, Persistent, Pinned, part};
+use streamweir::{Device, Part, Persistent, Pinned, part};
 
 use super::config::{Config, WINDOW_PAGES};
 use super::error::Error;

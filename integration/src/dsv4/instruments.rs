@@ -6,7 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use streamweir_sched::{Differential, GuardReport, Poison};
+use streamweir::{Differential, GuardReport, Poison};
 
 /// What a run is watched with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! The kernels of a step, loaded.
 
-use streamweir_kernels::dsv4::{
+use streamweir::kernels::dsv4::{
     self, argmax, check_page_table, combine_attention, compress_c4, compress_c128,
     compress_index_key, compress_index_key_fp8, count_differences, decode_metadata, embed,
     index_query, index_query_fp8, indexer_logits, indexer_logits_fp8, mix, norm_rope_heads,
     paged_attention, rms_norm, rope_heads, sparse_attention, store_latent, top_k_fp8, window_slots,
 };
-use streamweir_sched::{Device, LoadedKernel};
+use streamweir::{Device, LoadedKernel};
 
 use super::error::Error;
 

@@ -6,12 +6,13 @@
 //! read scales where there are values.
 
 use serde::{Deserialize, Serialize};
-use streamweir_kernels::layout::{LayoutError, PageLayout};
+use streamweir::kernels::layout::{LayoutError, PageLayout};
 use thiserror::Error;
 
-use super::cache::{C4_ROWS, C4_VALUES, C128_ROWS, C128_VALUES, INDEX_VALUES};
-use super::cache::{Geometry, KeyPages};
 use super::config::{IndexKeys, PAGE_TOKENS, WINDOW, WINDOW_PAGES};
+use super::geometry::{
+    C4_ROWS, C4_VALUES, C128_ROWS, C128_VALUES, Geometry, INDEX_VALUES, KeyPages,
+};
 
 /// Where entries lie in the caches of a layer, whatever their sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,8 @@
 
 use std::time::Instant;
 
-use streamweir_sched::Device;
-use streamweir_sched::driver::sim::SimDriver;
-use streamweir_verify::Report;
+use streamweir::Device;
+use streamweir::verify::Report;
 
 use super::arm::{Arm, EngineOptions, Pools, Setup};
 use super::config::Overlap;
@@ -156,7 +155,7 @@ impl Matrix {
     ) -> Result<Played, Error> {
         let pages = engine.reset()?;
         let mut decoder = engine.prepare(arm)?;
-        let sim = device.driver().as_any().downcast_ref::<SimDriver>();
+        let sim = device.simulated();
         let start = Instant::now();
         let transcript = load.run(&mut decoder, pages, |steps| {
             // Every step interleaves in its own way.

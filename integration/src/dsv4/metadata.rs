@@ -1,7 +1,7 @@
 //! Positions, lengths and places of a step's tokens, computed in the graph.
 
-use streamweir_kernels::dsv4::{check_page_table, decode_metadata, window_slots};
-use streamweir_sched::{Scratch, Stream};
+use streamweir::kernels::dsv4::{check_page_table, decode_metadata, window_slots};
+use streamweir::{Scratch, Stream};
 
 use super::config::{WINDOW, WINDOW_PAGES};
 use super::error::Error;

@@ -12,15 +12,16 @@
 //! | --- | --- |
 //! | `config` | sizes, kinds of layers |
 //! | `pages` | which sequence has which pages |
-//! | `cache`, `weights`, `random`, `content` | what is persistent |
+//! | `geometry`, `cache`, `weights`, `random`, `content` | what is persistent |
 //! | `layout` | where entries lie in the caches, as a file |
 //! | `inputs` | what the host tells a step |
-//! | `kernels`, `metadata`, `layer/`, `model` | a step, as it is recorded |
+//! | `kernels`, `model`, `metadata`, `layer/`, `step` | the model, and a step as it is recorded |
 //! | `arm` | what is run, and in which way |
 //! | `engine`, `decoder` | buckets, graphs, results of a step |
 //! | `instruments`, `watch` | what a run is watched with |
 //! | `sessions` | a load of sessions |
 //! | `matrix` | the same load in several arms |
+//! | `repeat` | one step many times, in several arms |
 //! | `soak` | very many replays, compared on the device |
 //! | `profile/` | how fast a step is, and how fast it could be |
 
@@ -31,6 +32,7 @@ mod content;
 mod decoder;
 mod engine;
 mod error;
+mod geometry;
 mod inputs;
 mod instruments;
 mod kernels;
@@ -43,8 +45,10 @@ mod pages;
 mod products;
 mod profile;
 mod random;
+mod repeat;
 mod sessions;
 mod soak;
+mod step;
 mod timer;
 mod watch;
 mod weights;
@@ -61,5 +65,6 @@ pub use matrix::{ArmReport, Matrix, Progress};
 pub use model::Capacity;
 pub use pages::{PageError, Pages, Sequence};
 pub use profile::{Point, Profile, ProfileOptions, Role};
+pub use repeat::{Repeat, RepeatProgress, RepeatedArm, Repetition};
 pub use sessions::{Load, Transcript};
 pub use soak::Tally;

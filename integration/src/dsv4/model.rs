@@ -1,22 +1,19 @@
-//! The model on a device: weights, caches, inputs, and one step as it is
-//! recorded.
+//! The model on a device: weights, caches, inputs and results.
+
+use std::collections::BTreeMap;
 
 use half::bf16;
-use streamweir_kernels::dsv4::{
-    AttentionSplits, PageFaults, argmax, embed, rms_norm, sparse_attention,
-};
-use streamweir_kernels::gemm::GemmLibrary;
-use streamweir_sched::{Capture, Device, Persistent, part};
+use streamweir::kernels::dsv4::{AttentionSplits, PageFaults, sparse_attention};
+use streamweir::kernels::gemm::GemmLibrary;
+use streamweir::{Device, Persistent};
 
-use super::cache::{Geometry, LayerCache};
-use super::config::{Config, IndexKeys, Overlap};
+use super::cache::LayerCache;
+use super::config::{Config, IndexKeys, LayerKind};
 use super::content::Content;
 use super::error::Error;
+use super::geometry::Geometry;
 use super::inputs::Inputs;
 use super::kernels::Kernels;
-use super::layer::{EPSILON, Step};
-use super::metadata::Metadata;
-use super::products::Products;
 use super::weights::ModelWeights;
 
 /// How large the caches are, and for how many rows there are inputs.
@@ -48,6 +45,9 @@ pub(super) struct Model {
     pub(super) hidden: Persistent<bf16>,
     /// The token that each row goes on with.
     pub(super) chosen: Persistent<i32>,
+    /// The slots that each layer with an indexer selected, by its number; none
+    /// where nobody looks at them.
+    pub(super) selected: BTreeMap<u32, Persistent<i32>>,
     pub(super) multiprocessors: u32,
     pub(super) capability: (u32, u32),
 }
@@ -81,9 +81,23 @@ impl Model {
             page_faults: device.persistent_from("page faults", &PageFaults::NONE)?,
             hidden: device.persistent("hidden", (capacity.rows * config.hidden) as usize)?,
             chosen: device.persistent("chosen", capacity.rows as usize)?,
+            selected: BTreeMap::new(),
             multiprocessors: device.info().multiprocessors,
             capability,
         })
+    }
+
+    /// From here on a step copies what its indexers select to where the host can
+    /// read it.
+    pub(super) fn keep_selected(&mut self, device: &Device, rows: u32) -> Result<(), Error> {
+        let len = (rows * self.config.top_k) as usize;
+        for layer in 0..self.config.layers {
+            if self.config.kind(layer) == LayerKind::C4 {
+                let kept = device.persistent(&format!("layer {layer}: selected"), len)?;
+                self.selected.insert(layer, kept);
+            }
+        }
+        Ok(())
     }
 
     /// Puts the same content into all caches as there was at first.
@@ -93,75 +107,5 @@ impl Model {
             content.fill(device, cache)?;
         }
         Ok(())
-    }
-
-    /// Records one step of `rows` rows, from the inputs to the chosen tokens.
-    pub(super) fn record(
-        &self,
-        capture: &Capture,
-        products: &Products,
-        rows: u32,
-        overlap: Overlap,
-    ) -> Result<(), Error> {
-        let main = capture.origin();
-        let config = &self.config;
-        let metadata = Metadata::record(self, &main, rows)?;
-        let step = Step {
-            capture,
-            model: self,
-            products,
-            metadata: &metadata,
-            rows,
-            overlap,
-        };
-        let width = config.hidden;
-        let mut x = main.scratch::<bf16>("x", step.len(width))?;
-        main.scope("embedding").launch(
-            &self.kernels.embed,
-            embed::shape(rows, width, config.vocabulary)?,
-            (
-                &self.inputs.ids(rows)?,
-                &self.weights.embedding,
-                &x,
-                &self.faults,
-                rows,
-                width,
-                config.vocabulary,
-            ),
-        )?;
-        for layer in 0..config.layers {
-            x = step.layer(&main, layer, &x)?;
-        }
-        let head = main.scope("head");
-        head.copy(part(&self.hidden, 0..x.len())?, &x)?;
-        let h = head.scratch::<bf16>("h", step.len(width))?;
-        head.launch(
-            &self.kernels.rms_norm,
-            rms_norm::shape(rows, width, width, 0)?,
-            (
-                &x,
-                &self.weights.head_norm,
-                &h,
-                rows,
-                width,
-                width,
-                0,
-                EPSILON,
-            ),
-        )?;
-        let logits = head.scratch::<f32>("vocabulary logits", step.len(config.vocabulary))?;
-        products
-            .head
-            .launch(&head, &h, &self.weights.head, &logits)?;
-        Ok(head.launch(
-            &self.kernels.argmax,
-            argmax::shape(rows, config.vocabulary)?,
-            (
-                &logits,
-                &part(&self.chosen, 0..rows as usize)?,
-                rows,
-                config.vocabulary,
-            ),
-        )?)
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use half::bf16;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng};
-use streamweir_sched::{Device, Persistent, part};
+use streamweir::{Device, Persistent, part};
 
 use super::error::Error;
 use crate::common::units;

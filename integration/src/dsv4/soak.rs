@@ -17,8 +17,8 @@ use half::bf16;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt as _, SeedableRng};
-use streamweir_kernels::dsv4::count_differences;
-use streamweir_sched::{ArenaConfig, Device, Graph, Persistent, cast, part};
+use streamweir::kernels::dsv4::count_differences;
+use streamweir::{ArenaConfig, Device, Graph, Persistent, cast, part};
 
 use super::arm::{Arm, Exec, Pools, Setup};
 use super::config::Overlap;

@@ -1,6 +1,6 @@
 //! Replays between events.
 
-use streamweir_sched::{Device, DeviceStream, Event, Graph};
+use streamweir::{Device, DeviceStream, Event, Graph};
 
 use super::error::Error;
 
@@ -34,19 +34,27 @@ impl Timer {
         let mut times = vec![Vec::with_capacity(replays); graphs.len()];
         for replay in 0..WARM_UP + replays.max(1) {
             for (graph, times) in graphs.iter().zip(&mut times) {
-                self.stream.record(&self.begin)?;
-                graph.replay(&self.stream)?;
-                self.stream.record(&self.end)?;
-                self.stream.synchronize()?;
+                let us = self.replay(graph)?;
                 if replay >= WARM_UP {
-                    times.push(f64::from(self.begin.elapsed_ms(&self.end)?) * 1e3);
+                    times.push(us);
                 }
             }
         }
-        let median = |mut times: Vec<f64>| {
-            times.sort_by(f64::total_cmp);
-            times[times.len() / 2]
-        };
-        Ok(times.into_iter().map(median).collect())
+        Ok(times.into_iter().filter_map(median).collect())
     }
+
+    /// Replays a graph, waits for it, and gives its microseconds.
+    pub(super) fn replay(&self, graph: &Graph) -> Result<f64, Error> {
+        self.stream.record(&self.begin)?;
+        graph.replay(&self.stream)?;
+        self.stream.record(&self.end)?;
+        self.stream.synchronize()?;
+        Ok(f64::from(self.begin.elapsed_ms(&self.end)?) * 1e3)
+    }
+}
+
+/// The upper median, if there is any number.
+pub(super) fn median(mut times: Vec<f64>) -> Option<f64> {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied()
 }

@@ -1,8 +1,8 @@
 //! The weights of the model, random by a seed.
 
 use half::bf16;
-use streamweir_kernels::rope::Rope;
-use streamweir_sched::{Device, Persistent};
+use streamweir::kernels::rope::Rope;
+use streamweir::{Device, Persistent};
 
 use super::config::{Config, HEAD_DIM, INDEX_DIM, LayerKind};
 use super::error::Error;

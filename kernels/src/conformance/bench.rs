@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use bytemuck::Pod;
 use half::bf16;
 use streamweir_sched::driver::{
-    DynDriver, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start, StreamHandle,
+    Backend, DynDriver, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start, StreamHandle,
 };
 use streamweir_sched::kernel::{Kernel, PdlWait};
 
@@ -304,7 +304,7 @@ impl<'a> Bench<'a> {
     }
 
     fn is_sim(&self) -> bool {
-        self.driver.info().backend == "sim"
+        self.driver.info().backend == Backend::Sim
     }
 
     /// Whether kernels can start early. A twin begins when all before it is done.

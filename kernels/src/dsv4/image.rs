@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use streamweir_sched::driver::sim::SimKernel;
-use streamweir_sched::driver::{DeviceInfo, ModuleImage};
+use streamweir_sched::driver::{Backend, DeviceInfo, ModuleImage};
 use thiserror::Error;
 
 use super::cache::ROW;
@@ -63,9 +63,9 @@ pub enum ImageError {
     /// The kernels do not compile for the device.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// The device's backend is neither `cuda` nor `sim`.
+    /// The device's backend is neither CUDA nor the simulated device.
     #[error("no kernels for the backend \"{0}\"; there are for \"cuda\" and \"sim\"")]
-    Backend(&'static str),
+    Backend(Backend),
 }
 
 /// The program that holds all kernels: one compilation, one module. It needs no
@@ -116,12 +116,12 @@ pub fn twins() -> Vec<SimKernel> {
 /// For any other backend.
 pub fn image(info: &DeviceInfo) -> Result<ModuleImage, ImageError> {
     match info.backend {
-        "sim" => Ok(ModuleImage::Sim(twins())),
-        "cuda" => Ok(ModuleImage::Cuda(compile::compile(
+        Backend::Sim => Ok(ModuleImage::Sim(twins())),
+        Backend::Cuda => Ok(ModuleImage::Cuda(compile::compile(
             &program(),
             info.capability,
         )?)),
-        other => Err(ImageError::Backend(other)),
+        other @ Backend::Other(_) => Err(ImageError::Backend(other)),
     }
 }
 

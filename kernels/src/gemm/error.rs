@@ -1,5 +1,6 @@
 //! What can go wrong before a product is recorded.
 
+use streamweir_sched::driver::Backend;
 use thiserror::Error;
 
 use super::GemmShape;
@@ -15,9 +16,9 @@ pub enum GemmError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] streamweir_sched::Error),
-    /// The device's backend is neither `cuda` nor `sim`.
+    /// The device's backend is neither CUDA nor the simulated device.
     #[error("no matrix products for the backend \"{0}\"; there are for \"cuda\" and \"sim\"")]
-    Backend(&'static str),
+    Backend(Backend),
     /// cuBLASLt is not there.
     #[error(
         "cuBLASLt (libcublasLt) was not found on the loader's search path; install the CUDA \

@@ -24,6 +24,7 @@ use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
 use half::bf16;
+use streamweir_sched::driver::Backend;
 use streamweir_sched::{Buffer, Device, Lane, Stream, VisibleOn, part};
 
 use crate::dims::{DimensionError, Dims};
@@ -142,9 +143,9 @@ impl GemmLibrary {
     /// inside a capture.
     pub fn new(device: &Device) -> Result<Self, GemmError> {
         match device.info().backend {
-            "sim" => Ok(Self(Library::Twins(twin::Twins::load(device)?))),
+            Backend::Sim => Ok(Self(Library::Twins(twin::Twins::load(device)?))),
             #[cfg(feature = "cuda")]
-            "cuda" => Ok(Self(Library::Lt(lt::Lt::load(device)?))),
+            Backend::Cuda => Ok(Self(Library::Lt(lt::Lt::load(device)?))),
             other => Err(GemmError::Backend(other)),
         }
     }

@@ -11,14 +11,14 @@ use streamweir_trace::{BlockSync, EdgeKind, Node, NodeKind, PdlWait};
 
 use super::record::{Recording, What};
 use super::session::{Core, Mode, State};
-use crate::driver::Start;
+use crate::driver::{Backend, Start};
 use crate::kernel::Signature;
 
 /// The compute capability from which on there is programmatic dependent launch.
 const SINCE: (u32, u32) = (9, 0);
 
-fn is_known_to(backend: &str, capability: (u32, u32)) -> bool {
-    backend == "sim" || capability >= SINCE
+fn is_known_to(backend: Backend, capability: (u32, u32)) -> bool {
+    backend == Backend::Sim || capability >= SINCE
 }
 
 impl Core {

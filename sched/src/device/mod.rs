@@ -108,6 +108,12 @@ impl Device {
         self.inner.reclaim.dyn_driver()
     }
 
+    /// The simulated device, where this is one: what it does differently from a
+    /// card, such as interleaving by another seed, is asked of it.
+    pub fn simulated(&self) -> Option<&SimDriver> {
+        self.driver().as_any().downcast_ref()
+    }
+
     /// A stream to replay graphs on.
     ///
     /// # Errors

@@ -48,11 +48,32 @@ handle!(
     FunctionHandle
 );
 
+/// Which driver a device belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// A GPU, through the CUDA driver.
+    Cuda,
+    /// The simulated device.
+    Sim,
+    /// A driver that streamweir does not know, by the name that it gives itself.
+    Other(&'static str),
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Cuda => "cuda",
+            Self::Sim => "sim",
+            Self::Other(name) => name,
+        })
+    }
+}
+
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// The backend: `cuda` or `sim`.
-    pub backend: &'static str,
+    /// The driver that it belongs to.
+    pub backend: Backend,
     /// The device's number in its backend.
     pub ordinal: u32,
     /// The product name, such as `NVIDIA H200`.

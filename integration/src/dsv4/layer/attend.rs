@@ -1,10 +1,10 @@
 //! Attention over the window and the entries, and the projection of its output.
 
 use half::{bf16, f16};
-use streamweir_kernels::dsv4::{
+use streamweir::kernels::dsv4::{
     AttentionSplits, combine_attention, mix, paged_attention, rope_heads, sparse_attention,
 };
-use streamweir_sched::{Scratch, Stream};
+use streamweir::{Scratch, Stream};
 
 use super::Layer;
 use crate::dsv4::cache::Entries;

@@ -1,12 +1,12 @@
 //! The compressor of a layer's entries.
 
 use half::bf16;
-use streamweir_kernels::dsv4::{compress_c4, compress_c128};
-use streamweir_sched::{Scratch, Stream};
+use streamweir::kernels::dsv4::{compress_c4, compress_c128};
+use streamweir::{Scratch, Stream};
 
-use super::{EPSILON, Layer};
+use super::Layer;
 use crate::dsv4::cache::Entries;
-use crate::dsv4::config::HEAD_DIM;
+use crate::dsv4::config::{EPSILON, HEAD_DIM};
 use crate::dsv4::error::Error;
 
 impl Layer<'_> {

@@ -1,15 +1,15 @@
 //! The indexer: keys of its own, queries, logits, and the selection.
 
 use half::bf16;
-use streamweir_kernels::dsv4::{
+use streamweir::kernels::dsv4::{
     compress_index_key, compress_index_key_fp8, index_query, index_query_fp8, index_weights,
     indexer_logits, indexer_logits_fp8, top_k_fp8,
 };
-use streamweir_sched::{Scratch, Stream};
+use streamweir::{Scratch, Stream};
 
-use super::{EPSILON, Layer};
+use super::Layer;
 use crate::dsv4::cache::{Entries, IndexKeyPool};
-use crate::dsv4::config::INDEX_DIM;
+use crate::dsv4::config::{EPSILON, INDEX_DIM};
 use crate::dsv4::error::Error;
 
 /// Queries in the format of the keys.
@@ -65,7 +65,7 @@ impl Layer<'_> {
         indexer: &Stream,
         h: &Scratch<bf16>,
         keys: &IndexKeyPool,
-        rings: &streamweir_sched::Persistent<f32>,
+        rings: &streamweir::Persistent<f32>,
     ) -> Result<(), Error> {
         let (step, model) = (self.step, self.step.model);
         let Some(weights) = self.weights.indexer.as_ref().map(|w| &w.compressor) else {

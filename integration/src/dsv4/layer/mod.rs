@@ -20,20 +20,17 @@ mod compress;
 mod index;
 
 use half::bf16;
-use streamweir_kernels::dsv4::{norm_rope_heads, rms_norm, store_latent};
-use streamweir_kernels::layout::LatentFp8Pages;
-use streamweir_sched::{Capture, Scratch, Stream};
+use streamweir::kernels::dsv4::{norm_rope_heads, rms_norm, store_latent};
+use streamweir::kernels::layout::LatentFp8Pages;
+use streamweir::{Capture, Scratch, Stream, part};
 
 use super::cache::{Entries, LayerCache};
-use super::config::{LayerKind, Overlap};
+use super::config::{EPSILON, LayerKind, Overlap};
 use super::error::Error;
 use super::metadata::Metadata;
 use super::model::Model;
 use super::products::Products;
 use super::weights::LayerWeights;
-
-/// Added to the mean square in every norm.
-pub(super) const EPSILON: f32 = 1e-6;
 
 /// What the layers of one step share.
 pub(super) struct Step<'a> {
@@ -149,6 +146,9 @@ impl Layer<'_> {
         capture.join(main, indexer)?;
         let attention = self.attend(main, &q, selected.as_ref())?;
         drop(q);
+        if let (Some(kept), Some(selected)) = (step.model.selected.get(&self.number), &selected) {
+            main.copy(part(kept, 0..selected.len())?, selected)?;
+        }
         drop(selected);
         self.project(main, x, attention)
     }
@@ -163,7 +163,7 @@ impl Layer<'_> {
         &self,
         stream: &Stream,
         x: &Scratch<bf16>,
-        norm: &streamweir_sched::Persistent<f32>,
+        norm: &streamweir::Persistent<f32>,
         out: &Scratch<bf16>,
     ) -> Result<(), Error> {
         let (rows, width) = (self.step.rows, self.step.model.config.hidden);

@@ -4,8 +4,8 @@
 //! some rows and not for others, and a product of main is paid for in every layer.
 
 use half::bf16;
-use streamweir_kernels::gemm::{Gemm, GemmOutput};
-use streamweir_sched::{CaptureOptions, Device, Graph, Persistent};
+use streamweir::kernels::gemm::{Gemm, GemmOutput};
+use streamweir::{CaptureOptions, Device, Graph, Persistent};
 
 use crate::dsv4::error::Error;
 use crate::dsv4::timer::Timer;

@@ -10,8 +10,8 @@ mod fastest;
 use std::num::NonZeroU32;
 
 use half::bf16;
-use streamweir_kernels::gemm::{Gemm, GemmOptions, GemmOutput, GemmShape};
-use streamweir_sched::{Device, Persistent};
+use streamweir::kernels::gemm::{Gemm, GemmOptions, GemmOutput, GemmShape};
+use streamweir::{Device, Persistent};
 
 use self::fastest::fastest;
 use super::config::{Config, HEAD_DIM, INDEX_DIM};

@@ -2,9 +2,9 @@
 //! times are those of chains in order.
 
 use half::bf16;
-use streamweir_kernels::dsv4::count_differences;
-use streamweir_sched::Device;
-use streamweir_trace::{NodeId, Trace};
+use streamweir::Device;
+use streamweir::kernels::dsv4::count_differences;
+use streamweir::trace::{NodeId, Trace};
 
 use super::roles::Roles;
 use crate::dsv4::engine::Engine;
@@ -122,7 +122,7 @@ fn last_of(nodes: impl Iterator<Item = usize>, ends: &[f64]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_trace::{Edge, Node, NodeKind};
+    use streamweir::trace::{Edge, Node, NodeKind};
 
     use super::*;
 

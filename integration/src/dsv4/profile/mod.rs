@@ -5,7 +5,7 @@
 //! so that a clock that drifts meets them alike. The least time is the larger of
 //! two: the longest path through the graph with the full overlap, where every
 //! kernel takes what it takes by itself
-//! ([`Graph::time_chain`](streamweir_sched::Graph::time_chain)) and every edge
+//! ([`Graph::time_chain`](streamweir::Graph::time_chain)) and every edge
 //! what a step to another kernel adds; and the bytes that a step cannot do
 //! without over the bandwidth at which they can be read. The time of an edge is
 //! what the graph without overlap, one chain of all kernels, takes beyond their
@@ -15,17 +15,17 @@ mod limit;
 mod roles;
 mod what_if;
 
-use streamweir_kernels::layout::PageLayout;
-use streamweir_sched::{ArenaConfig, Device, Graph};
+use streamweir::kernels::layout::PageLayout;
+use streamweir::{ArenaConfig, Device, Graph};
 
 pub use roles::Role;
 
 use self::limit::{bandwidth, critical_path};
 use super::arm::{Arm, Exec, Pools, Setup};
-use super::cache::KeyPages;
 use super::config::{LayerKind, Overlap, WINDOW};
 use super::engine::Engine;
 use super::error::Error;
+use super::geometry::KeyPages;
 use super::inputs::Row;
 use super::pages::Sequence;
 use super::timer::Timer;
@@ -241,7 +241,7 @@ fn step_bytes(engine: &Engine, rows: u32, context: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_sched::driver::sim::SimDriver;
+    use streamweir::driver::sim::SimDriver;
 
     use super::*;
 

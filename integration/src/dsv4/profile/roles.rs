@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use streamweir_sched::Graph;
-use streamweir_trace::{Node, NodeId, NodeKind, Trace};
+use streamweir::Graph;
+use streamweir::trace::{Node, NodeId, NodeKind, Trace};
 
 use crate::dsv4::config::Config;
 use crate::dsv4::error::Error;
@@ -177,7 +177,7 @@ fn place(scope: &str, config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_trace::{FillNode, SourceLine};
+    use streamweir::trace::{FillNode, SourceLine};
 
     use super::*;
 

@@ -8,8 +8,8 @@
 
 use std::collections::HashSet;
 
-use streamweir_sched::Graph;
-use streamweir_trace::{NodeId, NodeKind, Trace};
+use streamweir::Graph;
+use streamweir::trace::{NodeId, NodeKind, Trace};
 
 use super::roles::{Roles, calls};
 use crate::dsv4::error::Error;
@@ -72,7 +72,7 @@ fn beside(trace: &Trace, path: &[NodeId]) -> Vec<NodeId> {
 
 #[cfg(test)]
 mod tests {
-    use streamweir_trace::{FillNode, Node};
+    use streamweir::trace::{FillNode, Node};
 
     use super::*;
 

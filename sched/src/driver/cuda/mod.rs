@@ -47,7 +47,7 @@ pub use open::{LIBRARY_NAMES, OLDEST_DRIVER, OpenError};
 
 use self::context::Context;
 use self::library::Library;
-use super::{DeviceInfo, DriverResult};
+use super::{Backend, DeviceInfo, DriverResult};
 
 // The driver exists for 64-bit processes alone, and sizes are converted freely.
 const _: () = assert!(
@@ -199,7 +199,7 @@ fn device_info(library: &Library, device: sys::CUdevice) -> DriverResult<DeviceI
         text(&name)
     };
     Ok(DeviceInfo {
-        backend: "cuda",
+        backend: Backend::Cuda,
         // A device handle of the driver is its number.
         ordinal: unsigned(device),
         name,

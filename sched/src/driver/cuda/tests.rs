@@ -14,8 +14,8 @@ use super::fake::{self, FOREIGN, PRIMARY};
 use super::library::Library;
 use super::{AdoptError, CudaDriver, OpenError, device, open};
 use crate::driver::{
-    CaptureMode, CaptureStatus, Driver, ErrorClass, GraphHandle, KernelAttributes, ModuleImage,
-    NodeHandle, Pointed, StreamHandle,
+    Backend, CaptureMode, CaptureStatus, Driver, ErrorClass, GraphHandle, KernelAttributes,
+    ModuleImage, NodeHandle, Pointed, StreamHandle,
 };
 
 // --- finding the driver -----------------------------------------------------
@@ -127,7 +127,7 @@ fn a_device_says_what_it_is() {
     let info = device.info();
     assert_eq!(
         (info.backend, info.ordinal, info.name.as_str()),
-        ("cuda", 0, "Fake GPU")
+        (Backend::Cuda, 0, "Fake GPU")
     );
     // The fake answers with the number of the attribute.
     assert_eq!((info.capability, info.multiprocessors), ((75, 76), 16));

@@ -52,7 +52,7 @@ pub use schedule::{Choose, RandomChoice, TaskId};
 use self::device::Device;
 #[cfg(doc)]
 use crate::driver::ErrorClass;
-use crate::driver::{DeviceInfo, DriverResult};
+use crate::driver::{Backend, DeviceInfo, DriverResult};
 
 /// The memory of a device made by [`SimDriver::new`]: 8 GiB, of which the host
 /// provides what is touched.
@@ -111,7 +111,7 @@ impl SimDriver {
     pub fn with_memory(seed: u64, memory: u64) -> Arc<Self> {
         Arc::new(Self {
             info: DeviceInfo {
-                backend: "sim",
+                backend: Backend::Sim,
                 ordinal: 0,
                 name: "streamweir simulated device".to_owned(),
                 capability: (0, 0),
