@@ -30,7 +30,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     Audit(audit::Options),
-    Decode(decode::Options),
+    Decode(Box<decode::Options>),
     Demo(demo::Options),
     Doctor(doctor::Options),
     Place(place::Options),

@@ -4,7 +4,8 @@
 use streamweir::Device;
 use streamweir_integration::dsv4::{
     AboveLargest, Arm, Capacity, Chosen, Config, Decoder, Engine, EngineOptions, Error, Exec,
-    IndexKeys, Load, Matrix, Overlap, Packing, PageError, Pages, Pools, Row, Sequence, Setup,
+    IndexKeys, Load, Matrix, Overlap, Packing, PageError, Pages, Pools, Row, RowFault, Sequence,
+    Setup,
 };
 
 const FULL: Arm = Arm {
@@ -242,7 +243,13 @@ fn a_sequence_from_before_a_reset_is_refused() {
     let expected = decoder.chosen(1).unwrap();
     let error = decoder.step(&[row(&fresh), row(&stale)]).unwrap_err();
     assert!(
-        matches!(error, Error::Row { row: 1, what } if what.contains("reset")),
+        matches!(
+            error,
+            Error::Row {
+                row: 1,
+                fault: RowFault::Stale
+            }
+        ),
         "{error}"
     );
     decoder.step(&[row(&fresh)]).unwrap();

@@ -1,31 +1,56 @@
-//! Planned captures on the device: the layers of the demo, and what a library
+//! Planned captures on the device: a step of the decode path, and what a library
 //! enqueues when the plan is emitted.
 
 use streamweir::driver::ModuleImage;
 use streamweir::verify::Verdict;
 use streamweir::{CaptureOptions, Device, Error, ForeignCall, Policy, writes};
-use streamweir_integration::demo::{self, Arm, Config, Size};
+use streamweir_integration::dsv4::{
+    Arm, Capacity, Config, Exec, IndexKeys, Overlap, Packing, Pools, Repeat, RepeatedArm,
+    Repetition, Setup,
+};
 
 use super::program::{LEN, Program};
-use super::{Outcome, Test, ensure};
+use super::{Failed, Outcome, Test, ensure};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("the_demo_needs_less_memory_and_fewer_lanes", layers),
+    ("a_planned_step_needs_less_memory_and_no_more_lanes", layers),
     ("two_streams_are_proven_and_right", two_streams),
     ("a_library_gets_its_addresses_at_emission", library),
 ];
 
 fn layers(device: &Device, _: &ModuleImage) -> Outcome {
     let config = Config {
-        size: Size::Flash,
+        layers: 7,
+        max_context: 65_536,
+        ..Config::FLASH
+    };
+    let arm = Arm {
+        overlap: Overlap::IndexerOnly,
+        pools: Pools::Tagged,
+        exec: Exec::Graph,
+    };
+    let repeat = Repeat {
+        context: config.max_context,
         replays: 200,
-        seed: 1,
     };
-    let arms = [Arm::TaggedOverlap, Arm::PlannedOverlap];
-    let report = demo::run_arms(device, &config, &arms, |_| {})?;
-    let [live, planned] = &report.arms[..] else {
-        return Err("two arms".into());
+    let run = |packing| -> Result<RepeatedArm, Failed> {
+        let setup = Setup {
+            config,
+            index_keys: IndexKeys::Bf16,
+            buckets: vec![8],
+            capacity: Capacity {
+                sequences: 8,
+                pages: 1 + 8 * config.table_stride(),
+                rows: 8,
+            },
+            packing,
+            programmatic: true,
+            seed: 1,
+        };
+        let mut found = Repetition::run(device, setup, repeat, &[arm], |_| {})?;
+        found.arms.pop().ok_or_else(|| "one arm".into())
     };
+    let (live, planned) = (run(Packing::Isolated)?, run(Packing::Planned)?);
     println!(
         "live: {} bytes on {} lanes, {:?} us; planned: {} bytes on {} lanes, {:?} us",
         live.reserved,
@@ -42,7 +67,7 @@ fn layers(device: &Device, _: &ModuleImage) -> Outcome {
     ensure(planned.reserved < live.reserved, || {
         format!("{} bytes against {}", planned.reserved, live.reserved)
     })?;
-    ensure(planned.replay_lanes < live.replay_lanes, || {
+    ensure(planned.replay_lanes <= live.replay_lanes, || {
         format!(
             "{} lanes against {}",
             planned.replay_lanes, live.replay_lanes

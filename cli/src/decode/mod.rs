@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use streamweir::driver::Backend;
 use streamweir_integration::dsv4::{
@@ -52,8 +53,8 @@ pub(crate) struct Options {
     layers: Option<u32>,
 
     /// How index keys are stored
-    #[arg(long, value_enum, default_value_t = Keys::Bf16)]
-    index_k: Keys,
+    #[arg(long, value_enum, default_value_t = IndexKeys::Bf16)]
+    index_k: IndexKeys,
 
     /// Decides weights, prompts and, on sim, the interleaving of each step
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -80,16 +81,16 @@ pub(crate) struct Options {
     context: Option<u32>,
 
     /// What overlaps the main stream
-    #[arg(help_heading = ARMS, long, value_enum, default_value_t = Overlaps::All)]
+    #[arg(help_heading = ARMS, long, value_name = "OVERLAP", default_value = Overlaps::ALL, value_parser = Overlaps::parser())]
     overlap: Overlaps,
 
     /// Where scratch comes from [default: both, shared with overlap only]
     #[arg(help_heading = ARMS, long, value_enum)]
-    pools: Option<PoolChoice>,
+    pools: Option<Pools>,
 
     /// Graphs, or launch by launch
-    #[arg(help_heading = ARMS, long, value_enum, default_value_t = ExecChoice::Graph)]
-    exec: ExecChoice,
+    #[arg(help_heading = ARMS, long, value_enum, default_value_t = Exec::Graph)]
+    exec: Exec,
 
     /// Watch the runs, with any of canary, poison and differential: guards around
     /// memory, NaNs in scratch that holds nothing yet, each step compared with the
@@ -110,8 +111,8 @@ pub(crate) struct Options {
     buckets: Vec<u32>,
 
     /// How the scratch of tagged pools is packed
-    #[arg(help_heading = CAPTURES, long, value_enum, default_value_t = PackingChoice::Planned)]
-    packing: PackingChoice,
+    #[arg(help_heading = CAPTURES, long, value_enum, default_value_t = Packing::Planned)]
+    packing: Packing,
 
     /// Programmatic dependent launch: whether kernels start early and wait
     /// themselves for what they follow
@@ -164,56 +165,32 @@ pub(crate) struct Options {
     soak_state: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Overlaps {
-    /// One stream
-    Off,
-    /// The indexer on a side stream
-    Indexer,
-    /// All side streams
-    Full,
-    /// Each in turn
-    All,
-}
+/// The overlaps to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Overlaps(Vec<Overlap>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PoolChoice {
-    /// A pool for each stream
-    Tagged,
-    /// One pool for all streams, free at host drop: the negative control
-    Shared,
-}
+impl Overlaps {
+    /// The word for each in turn.
+    const ALL: &str = "all";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PackingChoice {
-    /// Each pool by itself
-    Isolated,
-    /// Pools reuse each other's memory where streams are ordered
-    Ordered,
-    /// Likewise, placed when the recording is complete
-    Planned,
+    fn parser() -> impl TypedValueParser<Value = Self> {
+        let words = Overlap::value_variants().iter();
+        let words = words.filter_map(ValueEnum::to_possible_value);
+        let all = PossibleValue::new(Self::ALL).help("Each in turn");
+        PossibleValuesParser::new(words.chain([all])).map(|word| {
+            match <Overlap as ValueEnum>::from_str(&word, false) {
+                Ok(one) => Self(vec![one]),
+                // The only other word that there is.
+                Err(_) => Self(Overlap::ALL.to_vec()),
+            }
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Switch {
     On,
     Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Keys {
-    /// 256 bytes per token
-    Bf16,
-    /// 132 bytes per token
-    Fp8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExecChoice {
-    /// A graph for each bucket
-    Graph,
-    /// Launch by launch
-    Eager,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -309,17 +286,10 @@ impl Options {
         };
         let setup = Setup {
             config,
-            index_keys: match self.index_k {
-                Keys::Bf16 => IndexKeys::Bf16,
-                Keys::Fp8 => IndexKeys::Fp8,
-            },
+            index_keys: self.index_k,
             buckets,
             capacity,
-            packing: match self.packing {
-                PackingChoice::Isolated => Packing::Isolated,
-                PackingChoice::Ordered => Packing::Ordered,
-                PackingChoice::Planned => Packing::Planned,
-            },
+            packing: self.packing,
             programmatic: self.pdl == Switch::On,
             seed: self.seed,
         };
@@ -338,24 +308,13 @@ impl Options {
     }
 
     fn arms(&self) -> Vec<Arm> {
-        let exec = match self.exec {
-            ExecChoice::Graph => Exec::Graph,
-            ExecChoice::Eager => Exec::Eager,
-        };
-        let overlaps = match self.overlap {
-            Overlaps::Off => vec![Overlap::Off],
-            Overlaps::Indexer => vec![Overlap::IndexerOnly],
-            Overlaps::Full => vec![Overlap::Full],
-            Overlaps::All => Overlap::ALL.to_vec(),
-        };
         let pools = match self.pools {
             None => vec![Pools::Tagged, Pools::Shared],
-            Some(PoolChoice::Tagged) => vec![Pools::Tagged],
-            Some(PoolChoice::Shared) => vec![Pools::Shared],
+            Some(pools) => vec![pools],
         };
         pools
             .into_iter()
-            .flat_map(|pools| overlaps.iter().map(move |&overlap| (pools, overlap)))
+            .flat_map(|pools| self.overlap.0.iter().map(move |&overlap| (pools, overlap)))
             // Of one stream the shared pool is the tagged one: nothing to show.
             .filter(|&(pools, overlap)| {
                 self.pools.is_some() || pools == Pools::Tagged || overlap != Overlap::Off
@@ -363,7 +322,7 @@ impl Options {
             .map(|(pools, overlap)| Arm {
                 overlap,
                 pools,
-                exec,
+                exec: self.exec,
             })
             .collect()
     }
@@ -373,4 +332,28 @@ impl Options {
 fn ascending(numbers: &[u32]) -> Vec<u32> {
     let numbers: BTreeSet<u32> = numbers.iter().copied().collect();
     numbers.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words<T: ValueEnum>() -> Vec<String> {
+        let values = T::value_variants().iter();
+        let words = values.filter_map(|value| Some(value.to_possible_value()?.get_name().into()));
+        words.collect()
+    }
+
+    /// What is typed is what tables and JSON say.
+    #[test]
+    fn words_on_the_command_line_are_those_of_reports() {
+        assert_eq!(words::<Overlap>(), Overlap::ALL.map(Overlap::word));
+        let keys = [IndexKeys::Bf16, IndexKeys::Fp8];
+        assert_eq!(words::<IndexKeys>(), keys.map(IndexKeys::word));
+        let pools = [Pools::Tagged, Pools::Shared];
+        assert_eq!(words::<Pools>(), pools.map(Pools::word));
+        assert_eq!(words::<Exec>(), [Exec::Graph, Exec::Eager].map(Exec::word));
+        let packings = [Packing::Isolated, Packing::Ordered, Packing::Planned];
+        assert_eq!(words::<Packing>(), packings.map(Packing::word));
+    }
 }

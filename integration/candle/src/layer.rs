@@ -18,8 +18,9 @@ use streamweir::kernels::dsv4::{
 use streamweir::kernels::layout::{IndexKeyPages, LatentPages};
 use streamweir::{Capture, Device, LoadedKernel, Persistent, Scratch, Stream};
 
+use crate::batch::Batch;
 use crate::error::Result;
-use crate::model::{Batch, Sizes};
+use crate::sizes::Sizes;
 
 /// Added to the mean square when an index key is normalised.
 const EPSILON: f32 = 1e-6;

@@ -19,14 +19,19 @@
 //! are made for a capture, `CudaDevice::disable_event_tracking` keeps cudarc's
 //! events out of it.
 
+mod batch;
 mod engine;
 mod error;
 mod layer;
 mod model;
 mod op;
+mod random;
+mod sizes;
 mod upload;
 
+pub use batch::Batch;
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use model::{Batch, Model, Sizes};
+pub use model::Model;
 pub use op::DecodeOp;
+pub use sizes::Sizes;

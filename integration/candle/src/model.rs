@@ -9,90 +9,16 @@
 //! runs from the same tokens agree, in whatever order they are made.
 
 use candle_core::{D, DType, Device, Tensor};
-use half::bf16;
+use streamweir::Capture;
 use streamweir::kernels::layout::{IndexKeyPages, LatentPages};
-use streamweir::{Capture, Event, Persistent};
 
+use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::layer::{Kernels, Layer, Recorder};
+use crate::random::Random;
+use crate::sizes::{PAGE, Sizes};
 use crate::upload::upload;
-
-/// Tokens of a page of either cache.
-const PAGE: u32 = 64;
-
-/// The sizes of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Layers.
-    pub layers: usize,
-    /// Tokens that the head chooses from.
-    pub vocabulary: usize,
-    /// Elements of a hidden state.
-    pub width: u32,
-    /// Heads of the attention.
-    pub heads: u32,
-    /// Elements of a head, and of a latent.
-    pub head_dim: u32,
-    /// Heads of the indexer.
-    pub index_heads: u32,
-    /// Elements of an index key.
-    pub index_dim: u32,
-    /// Compressed entries that a sequence has room for.
-    pub entries: u32,
-    /// Entries that the indexer selects.
-    pub top_k: u32,
-    /// Sequences that the caches have room for.
-    pub sequences: u32,
-}
-
-impl Sizes {
-    /// Small, in the proportions of DeepSeek-V4.
-    pub const SMALL: Self = Self {
-        layers: 3,
-        vocabulary: 512,
-        width: 64,
-        heads: 8,
-        head_dim: 64,
-        index_heads: 4,
-        index_dim: 16,
-        entries: 256,
-        top_k: 32,
-        sequences: 8,
-    };
-
-    /// DeepSeek-V4 Flash with 16,384 compressed entries to a sequence, three
-    /// layers of it.
-    pub const FLASH: Self = Self {
-        layers: 3,
-        vocabulary: 4096,
-        width: 4096,
-        heads: 64,
-        head_dim: 512,
-        index_heads: 64,
-        index_dim: 128,
-        entries: 16_384,
-        top_k: 512,
-        sequences: 8,
-    };
-
-    pub(crate) const fn table_stride(&self) -> u32 {
-        self.entries.div_ceil(PAGE)
-    }
-
-    /// Pages of a cache: page 0 belongs to nobody.
-    const fn pages(&self) -> u32 {
-        1 + self.sequences * self.table_stride()
-    }
-
-    pub(crate) const fn query(&self) -> u32 {
-        self.heads * self.head_dim
-    }
-
-    pub(crate) const fn index_query(&self) -> u32 {
-        self.index_heads * self.index_dim
-    }
-}
 
 /// Weights, caches and kernels.
 pub struct Model {
@@ -105,31 +31,13 @@ pub struct Model {
     layers: Vec<Layer>,
 }
 
-/// The tensors of a batch of one size: a bucket.
-pub struct Batch {
-    pub(crate) tokens: u32,
-    pub(crate) input: Persistent<bf16>,
-    pub(crate) output: Persistent<bf16>,
-    pub(crate) page_table: Persistent<i32>,
-    pub(crate) lens: Persistent<i32>,
-    pub(crate) out_loc: Persistent<i32>,
-    /// The events between candle's stream and an eager run.
-    pub(crate) turn: [Event; 2],
-    input_tensor: Tensor,
-    output_tensor: Tensor,
-    lens_tensor: Tensor,
-    out_loc_tensor: Tensor,
-    /// The pages of each sequence, as they are on the device.
-    table: Vec<i32>,
-}
-
 impl Model {
     /// A model with weights by `seed`, on the adopted device.
     ///
     /// # Errors
     /// When the kernels do not take the sizes, or memory or the driver fails.
     pub fn new(engine: &Engine, device: &Device, sizes: Sizes, seed: u64) -> Result<Self> {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let width = sizes.width as usize;
         // The head and the embedding stay candle's: only its ops touch them.
         let embedding = random.halves((sizes.vocabulary, width), 1.0, device)?;
@@ -239,7 +147,7 @@ impl Batch {
             });
         }
         let count = tokens as usize;
-        let table = Random(u64::from(tokens)).pages(sizes, tokens);
+        let table = Random::new(u64::from(tokens)).pages(sizes, tokens);
         let stride = sizes.table_stride() as usize;
         let hidden = |device| Tensor::zeros((count, sizes.width as usize), DType::BF16, device);
         let (input_tensor, output_tensor) = (hidden(device)?, hidden(device)?);
@@ -270,16 +178,6 @@ impl Batch {
         }
     }
 
-    /// The hidden states that enter the first layer.
-    pub fn input_tensor(&self) -> &Tensor {
-        &self.input_tensor
-    }
-
-    /// The hidden states that leave the last layer.
-    pub fn output_tensor(&self) -> &Tensor {
-        &self.output_tensor
-    }
-
     /// Sets the length of all sequences, in entries. The last entry is the one
     /// that the next run writes.
     ///
@@ -299,42 +197,5 @@ impl Batch {
             .collect();
         upload(&vec![len as i32; slots.len()], &self.lens_tensor)?;
         upload(&slots, &self.out_loc_tensor)
-    }
-}
-
-/// Values by a seed: SplitMix64, as Steele, Lea and Flood describe it.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    /// Numbers between `-scale` and `scale`.
-    fn halves(&mut self, shape: (usize, usize), scale: f32, device: &Device) -> Result<Tensor> {
-        let mut values = Vec::with_capacity(shape.0 * shape.1 + 3);
-        while values.len() < shape.0 * shape.1 {
-            let word = self.next().to_le_bytes();
-            values.extend(word.chunks_exact(2).map(|half| {
-                let number = i16::from_le_bytes([half[0], half[1]]);
-                bf16::from_f32(f32::from(number) / 32768.0 * scale)
-            }));
-        }
-        values.truncate(shape.0 * shape.1);
-        Ok(Tensor::from_vec(values, shape, device)?)
-    }
-
-    /// The pages of `tokens` sequences, scattered over the cache.
-    fn pages(&mut self, sizes: &Sizes, tokens: u32) -> Vec<i32> {
-        let mut pages: Vec<i32> = (1..sizes.pages() as i32).collect();
-        for at in (1..pages.len()).rev() {
-            pages.swap(at, (self.next() % (at as u64 + 1)) as usize);
-        }
-        pages.truncate((tokens * sizes.table_stride()) as usize);
-        pages
     }
 }

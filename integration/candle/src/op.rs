@@ -5,9 +5,10 @@ use half::bf16;
 use streamweir::verify::Verdict;
 use streamweir::{Capture, CaptureOptions, Graph, Persistent};
 
+use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::model::{Batch, Model};
+use crate::model::Model;
 
 const NAME: &str = "streamweir decode layers";
 

@@ -10,6 +10,7 @@ pub const BUCKETS: [u32; 8] = [1, 2, 4, 8, 12, 16, 24, 32];
 
 /// Where the scratch of a step comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Pools {
     /// A pool for each stream; a capture with a hazard is refused.
     Tagged,
@@ -30,6 +31,7 @@ impl Pools {
 
 /// How steps are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Exec {
     /// As graphs, one for each bucket.
     Graph,
@@ -69,6 +71,7 @@ impl Arm {
 
 /// How the scratch of tagged pools is packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Packing {
     /// Each pool by itself, as the step is recorded.
     Isolated,

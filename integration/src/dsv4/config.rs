@@ -179,10 +179,12 @@ impl fmt::Display for LayerKind {
 
 /// Which work overlaps the main stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Overlap {
     /// None: one stream.
     Off,
     /// The indexer, on one side stream.
+    #[cfg_attr(feature = "clap", value(name = "indexer"))]
     IndexerOnly,
     /// The indexer on three side streams, the compressor and the store into the
     /// window on one each.
@@ -211,6 +213,7 @@ impl fmt::Display for Overlap {
 
 /// How index keys are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum IndexKeys {
     /// 256 bytes per token, no scale.
     Bf16,

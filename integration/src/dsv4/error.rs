@@ -91,14 +91,29 @@ pub enum Error {
         /// The memory.
         slot: String,
     },
-    /// A sequence that stands in a batch twice, or has no tokens.
-    #[error("row {row} of the batch {what}")]
+    /// A row that cannot be in a batch.
+    #[error("row {row} of the batch is of {fault}")]
     Row {
         /// The row.
         row: usize,
-        /// What is wrong with it.
-        what: &'static str,
+        /// What is wrong with its sequence.
+        fault: RowFault,
     },
+}
+
+/// Why a sequence cannot be in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RowFault {
+    /// Its pages are somebody else's.
+    #[error("a sequence that began before the caches were reset")]
+    Stale,
+    /// There is nothing to attend to.
+    #[error("a sequence without tokens")]
+    Empty,
+    /// Two rows would write the same places.
+    #[error("a sequence that another row has already")]
+    Twice,
 }
 
 impl Error {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use streamweir::{Device, Part, Persistent, Pinned, part};
 
 use super::config::{Config, WINDOW_PAGES};
-use super::error::Error;
+use super::error::{Error, RowFault};
 use super::pages::{Pages, Sequence};
 
 /// Slots of the ring.
@@ -171,19 +171,19 @@ impl Inputs {
         }
         let serving = self.serving.load(Ordering::Relaxed);
         for (row, Row { sequence, .. }) in batch.iter().enumerate() {
-            let what = if sequence.of() != serving {
-                "is of a sequence that began before the caches were reset"
+            let fault = if sequence.of() != serving {
+                RowFault::Stale
             } else if sequence.tokens() == 0 {
-                "is of a sequence without tokens"
+                RowFault::Empty
             } else if batch[..row]
                 .iter()
                 .any(|other| other.sequence.slot() == sequence.slot())
             {
-                "is of a sequence that another row has already"
+                RowFault::Twice
             } else {
                 continue;
             };
-            return Err(Error::Row { row, what });
+            return Err(Error::Row { row, fault });
         }
         Ok(())
     }

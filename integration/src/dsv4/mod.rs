@@ -57,7 +57,7 @@ pub use arm::{AboveLargest, Arm, BUCKETS, EngineOptions, Exec, Packing, Pools, S
 pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
 pub use decoder::{Chosen, Decoder};
 pub use engine::Engine;
-pub use error::Error;
+pub use error::{Error, RowFault};
 pub use inputs::Row;
 pub use instruments::{Compared, FirstDifference, Found, Instruments, UnknownInstrument};
 pub use layout::{CacheLayout, LayoutFileError, PoolLayout, RingLayout};
