@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn programmatic_launch_came_with_compute_capability_9() {
-        assert!(!is_known_to("cuda", (8, 9)));
-        assert!(is_known_to("cuda", (9, 0)));
-        assert!(is_known_to("cuda", (12, 0)));
-        assert!(is_known_to("sim", (0, 0)));
+        assert!(!is_known_to(Backend::Cuda, (8, 9)));
+        assert!(is_known_to(Backend::Cuda, (9, 0)));
+        assert!(is_known_to(Backend::Cuda, (12, 0)));
+        assert!(is_known_to(Backend::Sim, (0, 0)));
     }
 }
