@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BufferId, ByteRange, NodeId};
+use crate::id::{BufferId, NodeId};
+use crate::range::ByteRange;
 
 /// One node touching one range of one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -154,7 +155,7 @@ pub struct StrayWord {
     /// The offset of the word in that parameter, in bytes.
     pub offset: u32,
     /// The word: a device address.
-    #[serde(with = "crate::range::hex_address")]
+    #[serde(with = "crate::hex::address")]
     pub at: u64,
     /// What is known of the memory there.
     pub memory: StrayMemory,

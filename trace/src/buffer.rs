@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ByteRange, NodeId, StreamId};
+use crate::id::{NodeId, StreamId};
+use crate::range::ByteRange;
 
 /// A piece of device memory with a name and a life of its own.
 ///

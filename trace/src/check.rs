@@ -6,83 +6,12 @@
 
 use std::collections::HashMap;
 
-use thiserror::Error;
-
-use crate::{BufferId, BufferKind, ByteRange, NodeId, NodeKind, ScopeId, StreamId, Trace};
-
-/// Why a trace, or the file of one, cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum TraceError {
-    /// An id names no entry of its table.
-    #[error("{whence} names {id}, but the trace has {count} {table}")]
-    NoSuchEntry {
-        /// What holds the id.
-        whence: String,
-        /// The id.
-        id: String,
-        /// The table it points into.
-        table: &'static str,
-        /// How many entries that table has.
-        count: usize,
-    },
-    /// An access reaches past its buffer.
-    #[error("node {node} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes")]
-    OutsideBuffer {
-        /// The node.
-        node: NodeId,
-        /// The buffer's name.
-        buffer: String,
-        /// The bytes named by the access.
-        bytes: ByteRange,
-        /// The buffer's length.
-        len: u64,
-    },
-    /// A byte range that ends before it starts: its bounds are public, so one
-    /// made by hand may.
-    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts")]
-    InvertedRange {
-        /// What holds the range.
-        whence: String,
-        /// Its first byte.
-        start: u64,
-        /// Its end.
-        end: u64,
-    },
-    /// Two buffers that contradict each other, or the nodes, about who frees the
-    /// memory of the graph.
-    #[error(
-        "buffer \"{buffer}\" says that node {free} frees what node {alloc} allocates, but {instead}. An allocation has one free node, of the same address"
-    )]
-    FreeContradicted {
-        /// The buffer's name.
-        buffer: String,
-        /// The allocation node that it names.
-        alloc: NodeId,
-        /// The free node that it names.
-        free: NodeId,
-        /// What the trace says instead.
-        instead: String,
-    },
-    /// An edge from a node to itself.
-    #[error("node {0} has an edge to itself")]
-    SelfEdge(NodeId),
-    /// The text is not JSON, or not of this form.
-    #[error("not a trace file: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The file says it is something else.
-    #[error("not a trace file: \"format\" is {0:?}, expected {expected:?}", expected = crate::FORMAT)]
-    Format(String),
-    /// The file is of another version.
-    #[error(
-        "trace file of version {found}; this build reads version {supported}. Write the file again with a matching release",
-        supported = crate::VERSION
-    )]
-    Version {
-        /// The version the file names.
-        found: u32,
-    },
-}
+use crate::buffer::BufferKind;
+use crate::error::TraceError;
+use crate::id::{BufferId, NodeId, ScopeId, StreamId};
+use crate::model::Trace;
+use crate::node::NodeKind;
+use crate::range::ByteRange;
 
 impl Trace {
     /// Checks that the tables fit together.
@@ -109,7 +38,7 @@ impl Trace {
             if let Some(scope) = node.scope {
                 self.has_scope(scope, whence)?;
             }
-            if let crate::NodeKind::Kernel(kernel) = &node.kind {
+            if let NodeKind::Kernel(kernel) = &node.kind {
                 for buffer in kernel.params.iter().filter_map(|p| p.pointer?.buffer) {
                     self.has_buffer(buffer, whence)?;
                 }

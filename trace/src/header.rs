@@ -11,6 +11,12 @@ use std::io::Read;
 use serde::Deserializer;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 
+/// The value of the `format` field of a trace.
+pub const FORMAT: &str = "streamweir-trace";
+
+/// The version that this build writes, and the only one it reads.
+pub const VERSION: u32 = 2;
+
 /// The fields that every file of this crate has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {

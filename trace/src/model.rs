@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Access, Buffer, BufferId, ByteRange, Node, NodeId, PossibleAccess, ScopeId, SourceLine,
-    StrayWord, Stream, StreamId, UnknownAccess,
-};
+use crate::access::{Access, PossibleAccess, StrayWord, UnknownAccess};
+use crate::buffer::Buffer;
+use crate::id::{BufferId, NodeId, ScopeId, StreamId};
+use crate::node::{Node, SourceLine};
+use crate::range::ByteRange;
+use crate::stream::Stream;
 
 /// The record of one capture.
 ///

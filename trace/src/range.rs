@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Error as _, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::hex::Address;
 
 /// The bytes `start..end`: device addresses, or offsets inside a buffer.
 ///
@@ -109,74 +111,12 @@ impl Serialize for ByteRange {
 
 impl<'de> Deserialize<'de> for ByteRange {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let [HexAddress(start), HexAddress(end)] = Deserialize::deserialize(deserializer)?;
+        let [Address(start), Address(end)] = Deserialize::deserialize(deserializer)?;
         if end < start {
             return Err(D::Error::custom(format!(
                 "byte range {start:#x}..{end:#x} ends before it starts"
             )));
         }
         Ok(Self { start, end })
-    }
-}
-
-fn parse_hex(text: &str) -> Result<u64, String> {
-    hex_number(text).ok_or_else(|| {
-        format!("expected a 64-bit hexadecimal number such as \"0x1f00\", found {text:?}")
-    })
-}
-
-#[inline]
-fn hex_number(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x")?.as_bytes();
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |number, &letter| {
-        let digit = match letter {
-            b'0'..=b'9' => letter - b'0',
-            b'a'..=b'f' => letter - b'a' + 10,
-            b'A'..=b'F' => letter - b'A' + 10,
-            _ => return None,
-        };
-        // Room for four more bits, or the number is beyond 64.
-        (number >> 60 == 0).then_some(number << 4 | u64::from(digit))
-    })
-}
-
-/// An address as it stands in a file, read without a copy of its text: there are
-/// two for each access.
-struct HexAddress(u64);
-
-impl<'de> Deserialize<'de> for HexAddress {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Digits;
-        impl Visitor<'_> for Digits {
-            type Value = HexAddress;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a 64-bit hexadecimal number such as \"0x1f00\"")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HexAddress, E> {
-                parse_hex(text).map(HexAddress).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Digits)
-    }
-}
-
-/// A single address as a hexadecimal string, for the same reason as a range.
-pub(crate) mod hex_address {
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(
-        address: &u64,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{address:#x}"))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        super::HexAddress::deserialize(deserializer).map(|super::HexAddress(address)| address)
     }
 }

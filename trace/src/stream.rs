@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{NodeId, StreamId};
+use crate::id::{NodeId, StreamId};
 
 /// A stream taking part in a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use streamweir::trace::NodeId;
 use streamweir::verify::audit::Audit;
 use streamweir::verify::{Hazard, Rule, Site, Verdict};
 
-use crate::audit::Looked;
+use crate::audit::looked::Looked;
 
 /// The entries so far.
 #[derive(Default)]

@@ -2,17 +2,19 @@
 
 mod drawing;
 mod json;
+mod looked;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Args, ValueEnum};
 use streamweir::trace::ALLOC_LOG_FORMAT;
 use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
-use streamweir::verify::{Options as Verify, Verdict, dot, html};
+use streamweir::verify::{Options as Verify, dot, html};
 
 use crate::audit::drawing::Places;
+use crate::audit::looked::{Looked, Outcome};
 use crate::exit::{self, Failure};
 
 /// Checks captured graphs against every hazard rule.
@@ -54,21 +56,6 @@ enum Source {
     Ops,
     /// The pointers among the kernels' parameters.
     Pointers,
-}
-
-/// A file that was looked at.
-struct Looked {
-    file: PathBuf,
-    outcome: Result<(Audit, Duration), String>,
-}
-
-/// How a file ends the command, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
-    Safe,
-    Possible,
-    Hazard,
-    Unreadable,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
@@ -142,20 +129,5 @@ fn in_words(error: &AuditError) -> String {
             format!("{error}. `streamweir place` reads allocation logs")
         }
         _ => error.to_string(),
-    }
-}
-
-impl Looked {
-    fn judge(&self, strict: bool) -> Outcome {
-        let Ok((Audit { report, .. }, _)) = &self.outcome else {
-            return Outcome::Unreadable;
-        };
-        let bare = report.assumptions.is_empty() && report.not_analysed.is_empty();
-        match report.verdict {
-            Verdict::Safe if strict && !bare => Outcome::Possible,
-            Verdict::Safe => Outcome::Safe,
-            Verdict::Possible => Outcome::Possible,
-            Verdict::Hazard => Outcome::Hazard,
-        }
     }
 }

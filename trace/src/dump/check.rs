@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::ByteRange;
-use crate::dump::{AllocAction, Dump, DumpError};
+use super::error::DumpError;
+use super::model::{AllocAction, Dump};
+use crate::range::ByteRange;
 
 impl Dump {
     pub(super) fn check(&self) -> Result<(), DumpError> {

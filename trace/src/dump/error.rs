@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-use crate::ByteRange;
+use super::model::DUMP_FORMAT;
+use crate::range::ByteRange;
 
 /// Why a capture dump cannot be used.
 #[derive(Debug, Error)]
@@ -12,7 +13,7 @@ pub enum DumpError {
     #[error("not a capture dump: {0}")]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
-    #[error("not a capture dump: \"format\" is {0:?}, expected {expected:?}", expected = crate::DUMP_FORMAT)]
+    #[error("not a capture dump: \"format\" is {0:?}, expected {expected:?}", expected = DUMP_FORMAT)]
     Format(String),
     /// A node does not stand where its id says.
     #[error(

@@ -6,11 +6,13 @@ use std::marker::PhantomData;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::ByteRange;
-use crate::dump::{
-    AllocAction, AllocEvent, Block, DUMP_FORMAT, Dump, DumpError, DumpNode, Limits, Operator,
-    RawParam, Segment, Tensor,
+use super::error::DumpError;
+use super::model::{
+    AllocAction, AllocEvent, Block, DUMP_FORMAT, Dump, DumpNode, Limits, Operator, RawParam,
+    Segment, Tensor,
 };
+use crate::hex::decode;
+use crate::range::ByteRange;
 
 #[derive(Deserialize)]
 pub(super) struct File {
@@ -349,11 +351,7 @@ impl<'de> Deserialize<'de> for Hex {
                 if text.len() > 2 * Limits::PARAM_BYTES || !text.len().is_multiple_of(2) {
                     return Err(E::invalid_length(text.len(), &self));
                 }
-                let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-                text.as_bytes()
-                    .chunks_exact(2)
-                    .map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?))
-                    .collect::<Option<Vec<u8>>>()
+                decode(text)
                     .map(Hex)
                     .ok_or_else(|| E::custom("a letter that is no hexadecimal digit"))
             }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{AllocLog, LogBuffer, LogError, LogEvent, MOST_BYTES};
-use crate::{BufferId, StreamId};
+use super::error::LogError;
+use super::model::{AllocLog, LogBuffer, LogEvent, MOST_BYTES};
+use crate::id::{BufferId, StreamId};
 
 const COLUMNS: [&str; 5] = ["id", "lower", "upper", "size", "alignment"];
 

@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::model::{ALLOC_LOG_FORMAT, MOST_STREAMS};
+
 /// Why an allocation log or a list of lifetimes cannot be used. Events are
 /// counted from 0, as they stand in the file; lines from 1, the head included.
 #[derive(Debug, Error)]
@@ -11,10 +13,10 @@ pub enum LogError {
     #[error("not an allocation log: {0}")]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
-    #[error("not an allocation log: \"format\" is {0:?}, expected {expected:?}", expected = super::ALLOC_LOG_FORMAT)]
+    #[error("not an allocation log: \"format\" is {0:?}, expected {expected:?}", expected = ALLOC_LOG_FORMAT)]
     Format(String),
     /// The number of streams cannot be.
-    #[error("{streams} streams with origin {origin}; a log has 1 to {most} streams and stream 0 is the origin", most = super::json::MOST_STREAMS)]
+    #[error("{streams} streams with origin {origin}; a log has 1 to {most} streams and stream 0 is the origin", most = MOST_STREAMS)]
     Streams {
         /// How many streams the file names.
         streams: u64,

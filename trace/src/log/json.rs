@@ -6,14 +6,11 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
-use super::{AllocLog, LOG_ALIGNMENT, LogBuffer, LogError, LogEvent, MOST_BYTES};
-use crate::{BufferId, StreamId};
-
-/// The value of the `format` field.
-pub const FORMAT: &str = "alloc-log-1";
-
-/// The most streams of a log.
-pub(super) const MOST_STREAMS: u64 = 1024;
+use super::error::LogError;
+use super::model::{
+    ALLOC_LOG_FORMAT, AllocLog, LOG_ALIGNMENT, LogBuffer, LogEvent, MOST_BYTES, MOST_STREAMS,
+};
+use crate::id::{BufferId, StreamId};
 
 #[derive(Deserialize)]
 struct Head {
@@ -59,7 +56,7 @@ impl AllocLog {
     /// event.
     pub fn from_json(bytes: &[u8]) -> Result<Self, LogError> {
         let head: Head = serde_json::from_slice(bytes)?;
-        if head.format != FORMAT {
+        if head.format != ALLOC_LOG_FORMAT {
             return Err(LogError::Format(head.format));
         }
         let file: File = serde_json::from_slice(bytes)?;

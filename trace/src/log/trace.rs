@@ -1,10 +1,13 @@
 //! A log as a trace, once its buffers have addresses.
 
-use super::{AllocLog, LogEvent};
-use crate::{
-    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, Edge, Node, NodeId,
-    NodeKind, Stream, StreamId, Trace,
-};
+use super::model::{AllocLog, LogEvent};
+use crate::access::{Access, AccessMode};
+use crate::buffer::{AllocPoint, Buffer, BufferKind};
+use crate::id::{BufferId, NodeId, StreamId};
+use crate::model::{Edge, Trace};
+use crate::node::{Node, NodeKind};
+use crate::range::ByteRange;
+use crate::stream::Stream;
 
 impl AllocLog {
     /// The trace of this log with its buffers at these addresses: one node for

@@ -3,14 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Session, SessionError};
+use super::error::{FORMAT, SessionError, VERSION};
+use super::model::Session;
 use crate::header::Header;
-
-/// The value of the `format` field.
-pub const FORMAT: &str = "streamweir-session";
-
-/// The version that this build writes, and the only one it reads.
-pub const VERSION: u32 = 1;
 
 #[derive(Serialize)]
 struct FileOut<'a> {

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Use;
-use crate::{BufferId, EventId, GraphId, SourceLine, StepId, StreamId};
+use crate::access::AccessMode;
+use crate::id::{BufferId, EventId, GraphId, StepId, StreamId};
+use crate::node::SourceLine;
+use crate::range::ByteRange;
 
 /// One call of the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +98,34 @@ pub enum StepKind {
     },
     /// The host waits for all work enqueued so far.
     SyncDevice,
+}
+
+/// Bytes of a buffer that a step touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Use {
+    /// The buffer.
+    pub buffer: BufferId,
+    /// The bytes, counted from the first byte of the buffer.
+    pub bytes: ByteRange,
+    /// How they are touched.
+    pub mode: AccessMode,
+}
+
+impl Use {
+    /// A use of bytes of a buffer.
+    pub const fn new(buffer: BufferId, bytes: ByteRange, mode: AccessMode) -> Self {
+        Self {
+            buffer,
+            bytes,
+            mode,
+        }
+    }
+
+    /// A use of the first `len` bytes of a buffer.
+    pub const fn all(buffer: BufferId, len: u64, mode: AccessMode) -> Self {
+        Self::new(buffer, ByteRange { start: 0, end: len }, mode)
+    }
 }
 
 /// A place in a buffer.

