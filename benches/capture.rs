@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use streamweir::driver::{CaptureMode, LaunchShape, ModuleImage, Start};
+use streamweir::driver::sim::SimDriver;
+use streamweir::driver::{CaptureMode, DynDriver, LaunchShape, ModuleImage, Start};
 use streamweir::kernel::{In, Out, twin};
 use streamweir::{Device, Error, kernel};
 
@@ -65,7 +66,8 @@ fn scratch(c: &mut Criterion) {
 }
 
 fn launch(c: &mut Criterion) {
-    let device = Device::sim(1);
+    let driver: DynDriver = SimDriver::new(1);
+    let device = Device::with_driver(driver.clone());
     let kernel = device
         .load(&image())
         .and_then(|m| m.kernel::<six>())
@@ -94,15 +96,14 @@ fn launch(c: &mut Criterion) {
         });
     });
     group.bench_function("driver alone", |bench| {
-        bench.iter_custom(|operations| raw_launches(&device, operations));
+        bench.iter_custom(|operations| raw_launches(&driver, operations));
     });
     group.finish();
 }
 
 /// The two driver calls that a recorded launch makes: the launch, and the look
 /// at the node that it left.
-fn raw_launches(device: &Device, operations: u64) -> Duration {
-    let driver = device.driver();
+fn raw_launches(driver: &DynDriver, operations: u64) -> Duration {
     let shape = LaunchShape::from((1, 32));
     let stream = driver.stream_create(0).expect("a stream");
     let module = driver.module_load(&image()).expect("the module loads");

@@ -6,10 +6,14 @@
 mod common;
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::Instant;
 
 use common::Outcome;
-use streamweir::driver::{CaptureMode, EventScope, ExecHandle, LaunchShape, ModuleHandle, Start};
+use streamweir::driver::cuda::CudaDriver;
+use streamweir::driver::{
+    CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleHandle, Start,
+};
 use streamweir::kernels::dsv4::{self, testing::add_one};
 use streamweir::{Device, DeviceStream, Graph};
 
@@ -124,6 +128,7 @@ fn milliseconds(since: Instant) -> f64 {
 
 /// The same graph, as somebody makes it who writes driver calls.
 struct ByHand<'a> {
+    driver: Arc<CudaDriver>,
     device: &'a Device,
     exec: ExecHandle,
     module: ModuleHandle,
@@ -134,7 +139,8 @@ struct ByHand<'a> {
 
 impl<'a> ByHand<'a> {
     fn new(device: &'a Device) -> Outcome<(Self, Times)> {
-        let driver = device.driver();
+        // In the primary context, as the device is.
+        let driver = CudaDriver::open(0)?;
         let module = driver.module_load(&dsv4::image(device.info())?)?;
         let buffers = [
             driver.mem_alloc(LEN as u64 * 4)?,
@@ -181,6 +187,7 @@ impl<'a> ByHand<'a> {
             driver.stream_destroy(main)?;
             driver.stream_destroy(side)?;
             let hand = Self {
+                driver,
                 device,
                 exec,
                 module,
@@ -194,12 +201,12 @@ impl<'a> ByHand<'a> {
 
     fn launch(&self, stream: &DeviceStream) -> Outcome<()> {
         // SAFETY: the exec, its module and its memory live until `release`.
-        Ok(unsafe { self.device.driver().exec_launch(self.exec, stream.raw()) }?)
+        Ok(unsafe { self.driver.exec_launch(self.exec, stream.raw()) }?)
     }
 
     fn release(self) -> Outcome<()> {
         self.device.synchronize()?;
-        let driver = self.device.driver();
+        let driver = self.driver;
         // SAFETY: the work has ended and this is the last use.
         unsafe {
             driver.exec_destroy(self.exec)?;

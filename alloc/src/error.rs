@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use streamweir_base::BackingError;
 use streamweir_trace::StreamId;
 use thiserror::Error;
 
-use crate::arena::BackingError;
 use crate::block::BlockId;
 
 /// Why the pools of a capture refused a call. Nothing has changed then.

@@ -12,7 +12,6 @@
 //! - [`Policy`]: whether pools of different tags may share bytes.
 //! - [`Registry`]: persistent buffers, and what is remembered of those gone.
 //! - [`replay`](mod@replay): a log of allocations, played through the pools without a device.
-//! - [`RetireQueue`]: things whose drop has to wait for an event.
 //!
 //! The crate is pure: it computes with addresses, touches no memory behind them
 //! and knows no driver. An address range comes from a [`Backing`]. It shares
@@ -67,13 +66,9 @@ mod pool;
 mod registry;
 pub mod replay;
 mod report;
-mod retire;
 mod size;
-#[doc(hidden)]
-pub mod sync;
 
-pub use alignment::ALIGNMENT;
-pub use arena::{Arena, ArenaConfig, Backing, BackingError, Holder, Lease, View};
+pub use arena::{Arena, ArenaConfig, Holder, Lease, View};
 pub use block::{Block, BlockId, BlockKind, BlockRecord};
 pub use clocks::{Clock, Position};
 pub use error::AllocError;
@@ -82,4 +77,5 @@ pub use policy::Policy;
 pub use pool::Pools;
 pub use registry::{Lookup, PersistentEntry, Registry, RegistryError, Tombstone};
 pub use report::{BufferUse, PoolReport, StreamUse};
-pub use retire::RetireQueue;
+/// What an [`Arena`] is made on, how it fails, and what it aligns to.
+pub use streamweir_base::{ALIGNMENT, Backing, BackingError};

@@ -16,10 +16,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 
+use streamweir_base::sync::Mutex;
 use streamweir_trace::ByteRange;
 use thiserror::Error;
-
-use crate::sync::Mutex;
 
 /// How many entries that are gone are remembered.
 const TOMBSTONES: usize = 256;

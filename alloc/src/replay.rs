@@ -5,17 +5,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use streamweir_base::sync::Mutex;
+use streamweir_base::{ALIGNMENT, Backing, BackingError};
 use streamweir_trace::{AllocLog, ByteRange, LogBuffer, LogEvent};
 use thiserror::Error;
 
-use crate::alignment::ALIGNMENT;
-use crate::arena::{Arena, ArenaConfig, Backing, BackingError};
+use crate::arena::{Arena, ArenaConfig};
 use crate::block::{Block, BlockId};
 use crate::error::AllocError;
 use crate::policy::Policy;
 use crate::pool::Pools;
 use crate::report::PoolReport;
-use crate::sync::Mutex;
 
 /// What the pools know of who uses a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

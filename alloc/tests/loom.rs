@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use streamweir_alloc::{
     AllocError, Arena, ArenaConfig, Backing, BackingError, Lookup, Policy, Pools, Registry,
-    RetireQueue,
 };
 use streamweir_trace::ByteRange;
 
@@ -306,29 +305,5 @@ fn loom_registry_register_and_release() {
             (Err(_), Lookup::Gone(gone)) => assert_eq!(&*gone.name, "old"),
             (new, found) => panic!("{new:?} but {found:?}"),
         }
-    });
-}
-
-/// Two threads collect while one of them retires: each item leaves once, none
-/// before its event, and what is left is in order.
-///
-/// Fails when `Out::drop` puts its entries in front without sorting.
-#[test]
-fn loom_retire_queue() {
-    loom::model(|| {
-        let queue = Arc::new(RetireQueue::new());
-        queue.retire(1, 'a');
-        queue.retire(9, 'b');
-        let other = Arc::clone(&queue);
-        let thread = thread::spawn(move || {
-            other.retire(9, 'c');
-            other.collect(|&event| event < 5)
-        });
-        let mut out = queue.collect(|&event| event < 5);
-        out.extend(thread.join().unwrap());
-        out.extend(queue.collect(|&event| event < 5));
-        assert_eq!(out, [(1, 'a')]);
-        assert_eq!(queue.len(), 2);
-        assert_eq!(queue.drain(), [(9, 'b'), (9, 'c')]);
     });
 }

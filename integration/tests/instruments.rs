@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use streamweir::driver::DynDriver;
 use streamweir::driver::sim::SimDriver;
 use streamweir::{Device, Poison, Side};
 use streamweir_integration::dsv4::{
@@ -181,7 +182,8 @@ fn a_compared_step_has_the_results_of_its_arm() {
 
 #[test]
 fn a_write_beside_a_cache_is_named() {
-    let device = Device::sim(1);
+    let driver: DynDriver = SimDriver::new(1);
+    let device = Device::with_driver(driver.clone());
     let canary = Instruments {
         canary: true,
         ..Instruments::default()
@@ -201,7 +203,7 @@ fn a_write_beside_a_cache_is_named() {
     let buffer = trace.buffers.iter().find(|buffer| buffer.name == cache);
     let end = buffer.unwrap().range.end;
     // SAFETY: the bytes behind the cache are its guard, and nothing runs.
-    unsafe { device.driver().copy_to_device(end + 7, &[0; 3]) }.unwrap();
+    unsafe { driver.copy_to_device(end + 7, &[0; 3]) }.unwrap();
     let found = decoder.found().unwrap();
     assert!(!found.is_clean());
     let [damage] = &found.guards.as_ref().unwrap().damaged[..] else {

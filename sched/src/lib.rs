@@ -7,8 +7,7 @@
 //!
 //! | module | what it owns |
 //! | --- | --- |
-//! | [`driver`] | what a device can do: the unsafe trait, the CUDA and the simulated backend |
-//! | `owned` | owners of driver objects; the only callers of the driver |
+//! | [`driver`] | what a device can do: the public parts of `streamweir-hal`, whose owners of handles are the only callers of a driver |
 //! | `device` | devices, streams, persistent buffers, loaded code |
 //! | [`kernel`](mod@kernel) | signatures with access modes |
 //! | `capture` | captures: recording, pools, emission, read-back, verification |
@@ -23,13 +22,11 @@ extern crate self as streamweir_sched;
 pub mod audit;
 mod capture;
 mod device;
-pub mod doctor;
 pub mod driver;
 mod error;
 mod graph;
 pub mod infer;
 pub mod kernel;
-mod owned;
 
 pub use capture::{
     Arg, Args, Attached, Buffer, Capture, CaptureOptions, Cast, Detached, Difference, Differential,
@@ -49,6 +46,8 @@ pub use graph::{Footprint, Graph, ReplayGroup};
 pub use graph::{Turn, in_turn};
 
 pub use streamweir_alloc::{ArenaConfig, Holder, Policy};
+pub use streamweir_hal::doctor;
+pub(crate) use streamweir_hal::owned;
 
 /// The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]

@@ -3,9 +3,9 @@
 //! program says so, nothing leaks, no stream stays in a capture, and the same
 //! program then runs on the same device and gives the right values.
 
-use streamweir::driver::ErrorClass;
-use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::SimDriver;
+use streamweir::driver::testing::fault::FaultDriver;
+use streamweir::driver::{DynDriver, ErrorClass};
 use streamweir::{Capture, CaptureOptions, Device, Error, ForeignCall, Placement, reads, writes};
 
 use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live};
@@ -16,7 +16,11 @@ const Z: [u32; 4] = [0x0101_0101; 4];
 
 /// Captures two graphs of one group on three streams each, replays them on two
 /// streams, and runs the same closure eagerly.
-fn program(device: &Device, placement: Placement) -> Result<(Vec<u32>, Vec<u32>), Error> {
+fn program(
+    driver: &DynDriver,
+    device: &Device,
+    placement: Placement,
+) -> Result<(Vec<u32>, Vec<u32>), Error> {
     let kernels = Kernels::load(device)?;
     let x = device.persistent_from("x", &[1_u32, 2, 3, 4])?;
     let y = device.persistent::<u32>("y", LEN)?;
@@ -28,7 +32,7 @@ fn program(device: &Device, placement: Placement) -> Result<(Vec<u32>, Vec<u32>)
     let (loaded, done) = (device.event("loaded")?, device.event("done")?);
     let (one, two) = (device.stream("one")?, device.stream("two")?);
     device.prepare::<_, Error>(|stream| stream.record(&loaded))?;
-    let driver = device.driver().clone();
+    let driver = driver.clone();
 
     let record = |cap: &Capture| -> Result<(), Error> {
         let main = cap.origin();
@@ -93,19 +97,20 @@ fn program(device: &Device, placement: Placement) -> Result<(Vec<u32>, Vec<u32>)
     Ok((y.download()?, z.download()?))
 }
 
-fn right(device: &Device, placement: Placement) {
-    let (y, z) = program(device, placement).expect("no call fails");
+fn right(driver: &DynDriver, device: &Device, placement: Placement) {
+    let (y, z) = program(driver, device, placement).expect("no call fails");
     assert_eq!(y, Y);
     assert_eq!(z, Z);
 }
 
 fn the_program_itself(placement: Placement) {
     let (device, sim) = crate::common::sim(3);
-    right(&device, placement);
+    let driver: DynDriver = sim.clone();
+    right(&driver, &device, placement);
     device.collect();
     assert_eq!(live(&sim), NOTHING);
     let spare = sim.live();
-    right(&device, placement);
+    right(&driver, &device, placement);
     device.collect();
     assert_eq!(
         sim.live(),
@@ -129,16 +134,18 @@ const UNSAID: [&str; 4] = [
 fn every_call_fails_with(placement: Placement, class: ErrorClass) {
     let calls = {
         let fault = FaultDriver::new(SimDriver::new(1));
-        right(&Device::with_driver(fault.clone()), placement);
+        let driver: DynDriver = fault.clone();
+        right(&driver, &Device::with_driver(driver.clone()), placement);
         fault.calls()
     };
     assert!(calls > 100, "the program makes {calls} calls");
     for index in 0..calls {
         let sim = SimDriver::new(index);
         let fault = FaultDriver::new(sim.clone());
-        let device = Device::with_driver(fault.clone());
+        let driver: DynDriver = fault.clone();
+        let device = Device::with_driver(driver.clone());
         fault.fail_call(index, class);
-        let outcome = program(&device, placement);
+        let outcome = program(&driver, &device, placement);
         let failed = fault.failed();
         fault.disarm();
         assert_eq!(sim.live().captures, 0, "call {index} ({failed:?})");
@@ -159,7 +166,8 @@ fn every_call_fails_with(placement: Placement, class: ErrorClass) {
         // What is in flight is not released before it has ended.
         device.synchronize().unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!(live(&sim), NOTHING, "left behind by {at}");
-        let again = program(&device, placement).unwrap_or_else(|e| panic!("after {at}: {e}"));
+        let again =
+            program(&driver, &device, placement).unwrap_or_else(|e| panic!("after {at}: {e}"));
         assert_eq!((&again.0[..], &again.1[..]), (&Y[..], &Z[..]), "after {at}");
         device.collect();
         assert_eq!(live(&sim), NOTHING, "left behind by the run after {at}");

@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use streamweir::driver::lying::{Lie, LyingDriver};
+use streamweir::driver::Driver;
 use streamweir::driver::sim::SimDriver;
+use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Device, Error, ForeignCall, reads, updates, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, foreign};
+use crate::common::{GRID, Kernels, LEN, N, foreign, sim};
 
 #[test]
 fn nodes_of_a_foreign_call_are_attributed() {
-    let device = Device::sim(1);
+    let (device, driver) = sim(1);
     let kernels = Kernels::load(&device).unwrap();
     let y = device.persistent::<u32>("y", LEN).unwrap();
     let kept = Arc::new(());
-    let driver = device.driver().clone();
     let (graph, addresses) = device
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
@@ -66,9 +66,8 @@ fn nodes_of_a_foreign_call_are_attributed() {
 
 #[test]
 fn what_a_foreign_call_touches_is_checked() {
-    let device = Device::sim(1);
+    let (device, driver) = sim(1);
     let y = device.persistent::<u32>("y", LEN).unwrap();
-    let driver = device.driver().clone();
     let error = device
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
@@ -97,7 +96,7 @@ fn a_library_that_starts_a_kernel_early_is_asked_whether_it_waits() {
     let device = Device::with_driver(lying.clone());
     let y = device.persistent::<u32>("y", LEN).unwrap();
     let capture = |waits: bool| {
-        let driver = device.driver().clone();
+        let driver = lying.clone();
         device.capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let touches = [updates(&y)];
@@ -197,8 +196,7 @@ fn a_foreign_call_that_fails_breaks_the_capture() {
 
 #[test]
 fn scratch_may_be_dropped_inside_a_foreign_call() {
-    let device = Device::sim(1);
-    let driver = device.driver().clone();
+    let (device, driver) = sim(1);
     let (graph, ()) = device
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();

@@ -1,8 +1,8 @@
 //! Invariant 7: graphs whose bytes conflict take turns, on whatever streams
 //! they are replayed; others do not wait.
 
-use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::SimDriver;
+use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::trace::BufferKind;
 use streamweir::{CaptureOptions, Device, Error, Graph, Persistent, ReplayGroup};
 

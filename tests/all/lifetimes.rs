@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streamweir::driver::fault::FaultDriver;
 use streamweir::driver::sim::{LiveObjects, SimDriver};
+use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::driver::{Driver, ErrorClass};
 use streamweir::{CaptureOptions, Device, DeviceStream, Error, Graph, Persistent};
 

@@ -1,8 +1,8 @@
 //! A driver that says something else than what it captured (invariant 5): the
 //! capture is refused, and the report names what differs.
 
-use streamweir::driver::lying::{Lie, LyingDriver};
 use streamweir::driver::sim::SimDriver;
+use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Capture, CaptureOptions, Device, Error, Persistent, Verify};
 

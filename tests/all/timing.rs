@@ -2,7 +2,7 @@
 //! on a GPU the times are those of `decode --profile`.
 
 use streamweir::driver::ErrorClass;
-use streamweir::driver::fault::FaultDriver;
+use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::trace::NodeId;
 use streamweir::{Device, DeviceStream, Error, Graph};
 

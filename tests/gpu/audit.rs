@@ -21,8 +21,8 @@ pub(crate) const TESTS: &[Test] = &[
 const BYTES: u64 = 4096;
 
 /// Makes `to` continue after `from`.
-pub(crate) fn order(device: &Device, from: StreamHandle, to: StreamHandle) -> Outcome {
-    let driver = device.driver();
+pub(crate) fn order(from: StreamHandle, to: StreamHandle) -> Outcome {
+    let driver = crate::driver()?;
     let event = driver.event_create(false)?;
     // SAFETY: live handles; what waits for an event outlives it.
     unsafe {
@@ -37,23 +37,20 @@ pub(crate) fn handle(stream: &CudaStream) -> StreamHandle {
     StreamHandle(stream.cu_stream() as u64)
 }
 
-pub(crate) fn begin(device: &Device, stream: StreamHandle) -> Outcome {
+pub(crate) fn begin(stream: StreamHandle) -> Outcome {
     let mode = streamweir::driver::CaptureMode::ThreadLocal;
     // SAFETY: a live stream.
-    Ok(unsafe { device.driver().capture_begin(stream, mode) }?)
+    Ok(unsafe { crate::driver()?.capture_begin(stream, mode) }?)
 }
 
-pub(crate) fn end(
-    device: &Device,
-    stream: StreamHandle,
-) -> Result<GraphHandle, libtest_mimic::Failed> {
+pub(crate) fn end(stream: StreamHandle) -> Result<GraphHandle, libtest_mimic::Failed> {
     // SAFETY: a live stream.
-    Ok(unsafe { device.driver().capture_end(stream) }?)
+    Ok(unsafe { crate::driver()?.capture_end(stream) }?)
 }
 
-fn fill(device: &Device, stream: StreamHandle, to: u64) -> Outcome {
+fn fill(stream: StreamHandle, to: u64) -> Outcome {
     // SAFETY: the graphs of these tests are read and never launched.
-    Ok(unsafe { device.driver().fill_async(stream, to, 1, BYTES) }?)
+    Ok(unsafe { crate::driver()?.fill_async(stream, to, 1, BYTES) }?)
 }
 
 fn judged(
@@ -78,23 +75,23 @@ fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
         ("too early", Some(Rule::FreeTooEarly)),
         ("never", Some(Rule::NotRelaunchable)),
     ] {
-        begin(&device, main)?;
+        begin(main)?;
         let mut at = 0;
         // SAFETY: a live stream, and a pointer to a local.
         unsafe { sys::cuMemAllocAsync(&raw mut at, BYTES as usize, main.0 as sys::CUstream) }
             .result()?;
-        order(&device, main, side)?;
-        fill(&device, side, at)?;
+        order(main, side)?;
+        fill(side, at)?;
         // SAFETY: memory of the graph, freed once.
         let release = || unsafe { sys::cuMemFreeAsync(at, main.0 as sys::CUstream) }.result();
         if free == "too early" {
             release()?;
         }
-        order(&device, side, main)?;
+        order(side, main)?;
         if free == "in time" {
             release()?;
         }
-        let graph = end(&device, main)?;
+        let graph = end(main)?;
         let options = AuditOptions::named(free);
         // SAFETY: a live graph that nobody changes.
         let found = unsafe { audit(&device, graph, options) }?;
@@ -115,21 +112,21 @@ fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
             format!("{free}: {report}")
         })?;
         // SAFETY: the graph is ours, and was never instantiated.
-        unsafe { device.driver().graph_destroy(graph) }?;
+        unsafe { crate::driver()?.graph_destroy(graph) }?;
     }
     Ok(())
 }
 
 fn child_graph(device: &Device, _: &ModuleImage) -> Outcome {
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let (stream, memory) = (driver.stream_create(0)?, driver.mem_alloc(BYTES)?);
-    begin(device, stream)?;
-    fill(device, stream, memory)?;
-    let inner = end(device, stream)?;
+    begin(stream)?;
+    fill(stream, memory)?;
+    let inner = end(stream)?;
     for (ordered, expected) in [(true, Verdict::Safe), (false, Verdict::Hazard)] {
-        begin(device, stream)?;
-        fill(device, stream, memory)?;
-        let outer = end(device, stream)?;
+        begin(stream)?;
+        fill(stream, memory)?;
+        let outer = end(stream)?;
         // SAFETY: a live graph and its node.
         unsafe {
             let first = driver.graph_nodes(outer)?;
@@ -161,7 +158,7 @@ fn child_graph(device: &Device, _: &ModuleImage) -> Outcome {
 /// Two kernels beside each other on one block that is known, and on one that
 /// nobody names.
 fn pointers(device: &Device, image: &ModuleImage) -> Outcome {
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let (main, side) = (driver.stream_create(0)?, driver.stream_create(0)?);
     let memory = driver.mem_alloc(BYTES)?;
     let module = driver.module_load(image)?;
@@ -181,12 +178,12 @@ fn pointers(device: &Device, image: &ModuleImage) -> Outcome {
             )
         }
     };
-    begin(device, main)?;
-    order(device, main, side)?;
+    begin(main)?;
+    order(main, side)?;
     launch(main)?;
     launch(side)?;
-    order(device, side, main)?;
-    let graph = end(device, main)?;
+    order(side, main)?;
+    let graph = end(main)?;
     let known =
         AuditOptions::named("known").knowing("data", ByteRange::new(memory, memory + BYTES));
     let report = judged(device, graph, known)?;

@@ -1,7 +1,7 @@
 //! Captures, proofs and replays.
 
 use libtest_mimic::Failed;
-use streamweir::driver::lying::{Lie, LyingDriver};
+use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::driver::{CaptureMode, EventScope, ModuleImage};
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::Verdict;
@@ -90,8 +90,8 @@ fn missing_join(device: &Device, image: &ModuleImage) -> Outcome {
     ensure(report.hazards[0].rule.code() == "R1", || report.to_string())
 }
 
-fn lies(device: &Device, image: &ModuleImage) -> Outcome {
-    let liar = LyingDriver::new(device.driver().clone(), None);
+fn lies(_: &Device, image: &ModuleImage) -> Outcome {
+    let liar = LyingDriver::new(crate::driver()?, None);
     let device = Device::with_driver(liar.clone());
     let program = Program::prepare(&device, image)?;
     for lie in [
@@ -236,7 +236,7 @@ fn external_events(device: &Device, image: &ModuleImage) -> Outcome {
 
 fn foreign(device: &Device, image: &ModuleImage) -> Outcome {
     let program = Program::prepare(device, image)?;
-    let driver = device.driver().clone();
+    let driver = crate::driver()?;
     let bytes = (LEN * 4) as u64;
     let capture = |ordered: bool| {
         device.capture("foreign", |cap| {
@@ -288,7 +288,7 @@ fn by_hand(device: &Device, image: &ModuleImage) -> Outcome {
             .policy(Policy::ORDERED)
             .verify(Verify::Report),
     )?;
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let [main, side] = [driver.stream_create(0)?, driver.stream_create(0)?];
     let event = driver.event_create(false)?;
     let (a, b) = (

@@ -4,7 +4,7 @@ use libtest_mimic::Failed;
 use streamweir::Device;
 use streamweir::cudarc::driver::result::mem_get_info;
 use streamweir::driver::cuda::CudaDriver;
-use streamweir::driver::fault::FaultDriver;
+use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::driver::{ErrorClass, ModuleImage};
 
 use super::isolated::in_own_process;

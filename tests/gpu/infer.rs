@@ -148,7 +148,7 @@ struct Piece {
     bytes: u64,
 }
 
-fn pieces(device: &Device) -> Result<Vec<Piece>, Failed> {
+fn pieces() -> Result<Vec<Piece>, Failed> {
     let (input, output) = (SIZE * DEPTH * 2, SIZE * SIZE * 4);
     let names = [
         ("a0", input),
@@ -163,7 +163,7 @@ fn pieces(device: &Device) -> Result<Vec<Piece>, Failed> {
     let mut seed = 1_u32;
     let mut pieces = Vec::new();
     for (name, bytes) in names {
-        let start = device.driver().mem_alloc(bytes)?;
+        let start = crate::driver()?.mem_alloc(bytes)?;
         let mut values = vec![0; bytes as usize];
         if bytes == input {
             for value in values.chunks_exact_mut(2) {
@@ -174,7 +174,7 @@ fn pieces(device: &Device) -> Result<Vec<Piece>, Failed> {
             }
         }
         // SAFETY: new memory of this length.
-        unsafe { device.driver().copy_to_device(start, &values) }?;
+        unsafe { crate::driver()?.copy_to_device(start, &values) }?;
         pieces.push(Piece { name, start, bytes });
     }
     Ok(pieces)
@@ -199,10 +199,10 @@ fn show(inference: &Inference) -> String {
 
 fn judge(one_workspace: bool) -> Result<(Report, Report, Inference, usize), Failed> {
     let device = Device::cuda(0)?;
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let (main, side) = (driver.stream_create(0)?, driver.stream_create(0)?);
     let product = Product::new()?;
-    let pieces = pieces(&device)?;
+    let pieces = pieces()?;
     let at = |place: usize| pieces[place].start;
     let places = [[0, 1, 2].map(at), [3, 4, 5].map(at)];
     let workspaces = [at(6), if one_workspace { at(6) } else { at(7) }];
@@ -215,12 +215,12 @@ fn judge(one_workspace: bool) -> Result<(Report, Report, Inference, usize), Fail
         // SAFETY: a live stream.
         unsafe { driver.stream_synchronize(stream) }?;
     }
-    begin(&device, main)?;
-    order(&device, main, side)?;
+    begin(main)?;
+    order(main, side)?;
     product.enqueue(main, places[0], workspaces[0])?;
     product.enqueue(side, places[1], workspaces[1])?;
-    order(&device, side, main)?;
-    let graph = end(&device, main)?;
+    order(side, main)?;
+    let graph = end(main)?;
     let mut options = AuditOptions::named("two products");
     for piece in &pieces {
         options = options.knowing(
@@ -301,7 +301,7 @@ again:
 
 fn hang() -> Outcome {
     let device = Device::cuda(0)?;
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let (stream, memory) = (driver.stream_create(0)?, driver.mem_alloc(256)?);
     let module = driver.module_load(&ModuleImage::Cuda(FOREVER.as_bytes().to_vec()))?;
     // SAFETY: live handles and memory of this length; the graph is not launched
@@ -309,7 +309,7 @@ fn hang() -> Outcome {
     let graph = unsafe {
         driver.copy_to_device(memory, &[0; 256])?;
         let function = driver.module_function(module, "forever")?;
-        begin(&device, stream)?;
+        begin(stream)?;
         let mut at = memory;
         driver.launch(
             stream,
@@ -318,7 +318,7 @@ fn hang() -> Outcome {
             Start::InOrder,
             &mut [(&raw mut at).cast()],
         )?;
-        end(&device, stream)?
+        end(stream)?
     };
     let options = AuditOptions::named("hang").knowing("flag", ByteRange::new(memory, memory + 256));
     // SAFETY: a live graph that nobody changes.

@@ -47,7 +47,7 @@ fn guards(device: &Device, _: &ModuleImage) -> Outcome {
             ..ArenaConfig::default()
         },
     );
-    let driver = device.driver().clone();
+    let driver = crate::driver()?;
     let capture = |bytes: usize, from: u64| {
         guarded.capture::<_, Error>(CaptureOptions::new("stray").group(&group), |cap| {
             let main = cap.origin();

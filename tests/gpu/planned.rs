@@ -99,7 +99,7 @@ fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
 fn library(device: &Device, image: &ModuleImage) -> Outcome {
     let program = Program::prepare(device, image)?;
     let bytes = (LEN * size_of::<u32>()) as u64;
-    let driver = device.driver().clone();
+    let driver = crate::driver()?;
     let options = CaptureOptions::new("library").planned();
     let (graph, ()) = device.capture::<_, Error>(options, |cap| {
         let main = cap.origin();

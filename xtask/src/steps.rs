@@ -7,10 +7,15 @@ use crate::workspace::Workspace;
 use crate::{browser, consumers, msrv, nvrtc, package, toolchain};
 
 /// The packages with a test target `loom`, which is empty in ordinary builds.
-const LOOM: &[&str] = &["streamweir-alloc", "streamweir-sched"];
+const LOOM: &[&str] = &["streamweir-base", "streamweir-alloc", "streamweir-sched"];
 
 /// Crates whose code differs when the feature `cuda` is off.
-const WITHOUT_CUDA: &[&str] = &["streamweir", "streamweir-sched", "streamweir-kernels"];
+const WITHOUT_CUDA: &[&str] = &[
+    "streamweir",
+    "streamweir-hal",
+    "streamweir-sched",
+    "streamweir-kernels",
+];
 
 /// In the order in which they run.
 pub(crate) static STEPS: &[Step] = &[

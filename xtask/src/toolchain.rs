@@ -6,7 +6,12 @@ use crate::workspace::Workspace;
 const NIGHTLY: &str = "nightly";
 
 /// The crates that handle raw memory and need no GPU for it.
-const SANITIZED: &[&str] = &["streamweir-alloc", "streamweir-sched"];
+const SANITIZED: &[&str] = &[
+    "streamweir-base",
+    "streamweir-alloc",
+    "streamweir-hal",
+    "streamweir-sched",
+];
 /// Tests of the facade that are about who frees what, and when: drops in any
 /// order, on any thread.
 const SANITIZED_FACADE: &[&str] = &["drops::", "lifetimes::"];

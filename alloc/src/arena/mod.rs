@@ -27,22 +27,21 @@
 //! a larger one makes the arena grow, which costs a reservation at least, and
 //! room that the smaller ones cannot use where the backing cannot extend.
 
-mod backing;
 mod lease;
 mod segments;
 
 use std::fmt;
 use std::sync::Arc;
 
+use streamweir_base::sync::{Condvar, Mutex};
+use streamweir_base::{ALIGNMENT, Backing, BackingError};
 use streamweir_trace::ByteRange;
 
-pub use self::backing::{Backing, BackingError};
 pub use self::lease::{Lease, View};
 pub use self::segments::Holder;
 use self::segments::{Growth, SegmentId, Segments, ViewId, Want};
 pub(crate) use self::segments::{Span, Tail};
-use crate::alignment::{ALIGNMENT, rounded};
-use crate::sync::{Condvar, Mutex};
+use crate::alignment::rounded;
 
 /// How an arena grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use streamweir_base::ALIGNMENT;
 use streamweir_trace::ByteRange;
-
-use crate::alignment::ALIGNMENT;
 
 /// A segment; never used for another one later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

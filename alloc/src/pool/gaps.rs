@@ -12,7 +12,7 @@
 //! one, stays where a gap loses bytes, and is the whole gap again when the stream
 //! has waited for something.
 
-use crate::alignment::ALIGNMENT;
+use streamweir_base::ALIGNMENT;
 
 /// The most gaps in one leaf.
 const LEAF: usize = 32;

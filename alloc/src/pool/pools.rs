@@ -7,6 +7,7 @@ use std::sync::Arc;
 // loom's atomics cannot be static.
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use streamweir_base::sync::{Mutex, MutexGuard};
 use streamweir_trace::{ByteRange, NodeId, StreamId};
 
 use super::state::State;
@@ -18,7 +19,6 @@ use crate::error::AllocError;
 use crate::leaks::Leaks;
 use crate::policy::Policy;
 use crate::report::PoolReport;
-use crate::sync::{Mutex, MutexGuard};
 
 static CAPTURES: AtomicU32 = AtomicU32::new(0);
 

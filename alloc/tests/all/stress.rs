@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use streamweir_alloc::{
-    Arena, BlockId, Lookup, Policy, Pools, Registry, RegistryError, RetireQueue,
-};
+use streamweir_alloc::{Arena, BlockId, Lookup, Policy, Pools, Registry, RegistryError};
+use streamweir_base::RetireQueue;
 use streamweir_trace::{ByteRange, StreamId};
 
 use crate::device::Device;
@@ -157,41 +156,6 @@ fn a_place_has_one_buffer_at_a_time_whoever_registers_it() {
     });
     assert_eq!(registry.entries().len(), 0);
     assert!(owners.iter().all(|owner| owner.load(Ordering::SeqCst) == 0));
-}
-
-/// Four threads retire while four collect: each item leaves once, when it may.
-#[test]
-fn each_item_leaves_the_retire_queue_once() {
-    const EACH: usize = 1000;
-    let queue = RetireQueue::<usize, usize>::new();
-    let passed = AtomicUsize::new(0);
-    let seen: Vec<AtomicUsize> = (0..4 * EACH).map(|_| AtomicUsize::new(0)).collect();
-    let count = |items: Vec<(usize, usize)>| {
-        for (_, item) in items {
-            seen[item].fetch_add(1, Ordering::Relaxed);
-        }
-    };
-    std::thread::scope(|scope| {
-        let (queue, passed, count) = (&queue, &passed, &count);
-        for thread in 0..4 {
-            scope.spawn(move || {
-                for at in 0..EACH {
-                    queue.retire(at, thread * EACH + at);
-                    passed.fetch_max(at.saturating_sub(10), Ordering::Relaxed);
-                }
-            });
-            scope.spawn(move || {
-                for _ in 0..200 {
-                    let now = passed.load(Ordering::Relaxed);
-                    let gone = queue.collect(|&event| event < now);
-                    assert!(gone.iter().all(|&(event, _)| event < now));
-                    count(gone);
-                }
-            });
-        }
-    });
-    count(queue.drain());
-    assert!(seen.iter().all(|times| times.load(Ordering::Relaxed) == 1));
 }
 
 type Owned = Box<dyn Any + Send>;

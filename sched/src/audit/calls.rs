@@ -13,6 +13,7 @@ use super::lower::Lowered;
 use crate::device::Device;
 use crate::driver::{CaptureStatus, NodeHandle, StreamHandle};
 use crate::error::{During, Error, Result};
+use crate::owned::capture_info;
 
 /// Bytes that a call touches, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +138,7 @@ impl CallLog {
 unsafe fn frontier(device: &Device, stream: StreamHandle) -> Result<Vec<NodeHandle>> {
     let mut frontier = Vec::new();
     // SAFETY: the caller's promise.
-    let info = unsafe { device.driver().capture_info(stream, &mut frontier) }
+    let info = unsafe { capture_info(&device.inner.reclaim, stream, &mut frontier) }
         .during(|| format!("looking at the capture of {stream:?}"))?;
     if info.status != CaptureStatus::Active {
         return Err(Error::NotCapturing {

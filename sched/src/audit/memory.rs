@@ -259,7 +259,6 @@ fn strangers(
         }
         let pointed = device
             .reclaim
-            .dyn_driver()
             .pointer(address)
             .during(|| format!("asking what is at {address:#x}"))?;
         if let Some(pointed) = pointed.filter(|pointed| pointed.device) {

@@ -7,7 +7,7 @@ use streamweir_trace::{BlockSync, NodeKind};
 
 use crate::driver::{GraphEdge, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
-use crate::owned::{GraphView, Shared};
+use crate::owned::{GraphView, Shared, node_attributes};
 
 /// How deep child graphs may be nested before an audit gives up.
 const DEEPEST: usize = 32;
@@ -33,36 +33,36 @@ pub(super) struct LiveNode {
 /// # Safety
 /// The graph is live and nobody changes it meanwhile.
 pub(super) unsafe fn read(reclaim: &Shared, graph: GraphHandle) -> Result<Live> {
-    // SAFETY: the caller's promise; a child graph lives as long as its node.
-    unsafe { read_at(reclaim, graph, 0) }
+    // SAFETY: the caller's promise.
+    read_at(reclaim, unsafe { GraphView::of_capture(reclaim, graph) }, 0)
 }
 
-unsafe fn read_at(reclaim: &Shared, graph: GraphHandle, depth: usize) -> Result<Live> {
+fn read_at(reclaim: &Shared, view: GraphView<'_>, depth: usize) -> Result<Live> {
     if depth > DEEPEST {
         return Err(Error::TooDeep { levels: DEEPEST });
     }
-    // SAFETY: the caller's promise.
-    let view = unsafe { GraphView::of_capture(reclaim, graph) };
     let mut live = Live {
         nodes: Vec::new(),
         edges: view.edges().during(|| "reading edges".into())?,
     };
     for handle in view.nodes().during(|| "listing nodes".into())? {
         let what = || format!("reading node {handle:?}");
-        let mut kind = view.node(handle).during(what)?;
+        // SAFETY: a node of this graph.
+        let mut kind = unsafe { view.node(handle) }.during(what)?;
         let (mut updatable, mut child) = (false, None);
         match &mut kind {
             NodeKind::Kernel(kernel) => {
-                let attributes = view.attributes(handle).during(what)?;
+                // SAFETY: as above.
+                let attributes = unsafe { node_attributes(reclaim, handle) }.during(what)?;
                 updatable = attributes.device_updatable;
                 if attributes.cooperative {
                     kernel.sync = BlockSync::Cooperative;
                 }
             }
             NodeKind::ChildGraph => {
-                let graph = view.child(handle).during(what)?;
-                // SAFETY: the child graph belongs to a node of a live graph.
-                child = Some(unsafe { read_at(reclaim, graph, depth + 1) }?);
+                // SAFETY: as above.
+                let graph = unsafe { view.child(handle) }.during(what)?;
+                child = Some(read_at(reclaim, graph, depth + 1)?);
             }
             _ => {}
         }

@@ -113,7 +113,7 @@ pub(super) fn touch(
             if !inner.is_on(&core.device) {
                 return Err(Error::OtherDevice {
                     what: format!("persistent buffer \"{}\"", inner.name),
-                    used_on: core.device.reclaim.driver().info().name.clone(),
+                    used_on: core.device.reclaim.info().name.clone(),
                 });
             }
             recording.persistent(inner)

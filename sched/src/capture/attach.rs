@@ -7,11 +7,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::PoolReport;
+use streamweir_base::inside::Inside;
 use streamweir_trace::{NodeId, Trace};
 use streamweir_verify::Report;
 
 use super::Capture;
-use super::inside::Inside;
 use super::options::{CaptureOptions, Placement};
 use super::session::{Core, Mode, State};
 use super::trace::Traces;
@@ -20,7 +20,7 @@ use crate::device::{Device, DeviceStream};
 use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Result};
 use crate::graph::{GroupInner, Keep};
-use crate::owned::{Garbage, GraphView, Reclaim};
+use crate::owned::{GraphView, Reclaim};
 
 /// Our part in a capture that an engine began: a [`Capture`] that ends with
 /// [`detach`](Self::detach) and whose origin is the engine's stream.
@@ -301,7 +301,7 @@ impl Drop for Tied {
     fn drop(&mut self) {
         let Some(kept) = self.kept.take() else { return };
         match self.reclaim.upgrade() {
-            Some(reclaim) => reclaim.push(Garbage::Keep(Box::new(kept))),
+            Some(reclaim) => reclaim.retire(Vec::new(), Box::new(kept)),
             None => std::mem::forget(kept),
         }
     }

@@ -34,7 +34,7 @@ impl Core {
     /// early, and nothing does that is recorded later.
     pub(super) fn start_of(&self, state: &State, kernel: &Signature) -> Start {
         let ours = matches!(self.mode, Mode::Captured | Mode::Planned);
-        let device = self.device.reclaim.driver().info();
+        let device = self.device.reclaim.info();
         if !self.programmatic
             || !ours
             || kernel.pdl == PdlWait::None

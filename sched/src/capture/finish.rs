@@ -13,7 +13,7 @@ use super::{Capture, Verify};
 use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Result};
 use crate::graph::{Graph, Keep, Parts, replay_lanes};
-use crate::owned::{Garbage, GraphView, OwnedGraph, OwnedStream};
+use crate::owned::{GraphView, OwnedGraph, OwnedStream};
 
 impl Capture {
     /// Ends the capture: reads the driver's graph back, verifies it against
@@ -111,7 +111,8 @@ impl Core {
             let nodes = graph.nodes()?;
             let kinds = nodes
                 .iter()
-                .map(|&node| graph.node(node))
+                // SAFETY: a node of this graph.
+                .map(|&node| unsafe { graph.node(node) })
                 .collect::<Result<_, _>>()?;
             Ok(ReadBack {
                 edges: graph.edges()?,
@@ -287,7 +288,5 @@ impl Drop for Capture {
 
 /// Hands what a failed run may still use to the reclaimer.
 pub(super) fn retire(core: &Core, fences: crate::owned::Fences, keep: impl Send + Sync + 'static) {
-    core.device
-        .reclaim
-        .retire(fences, Garbage::Keep(Box::new(keep)));
+    core.device.reclaim.retire(fences, Box::new(keep));
 }

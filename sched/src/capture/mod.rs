@@ -21,7 +21,6 @@ mod attach;
 mod eager;
 mod early;
 mod finish;
-mod inside;
 mod instruments;
 mod lane;
 mod options;
@@ -40,6 +39,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
+use streamweir_base::inside::Inside;
 use streamweir_trace::StreamId;
 
 #[doc(hidden)]
@@ -47,7 +47,6 @@ pub use args::Binder;
 pub use args::{Arg, Args};
 pub use attach::{Attached, Detached};
 pub use eager::EagerRun;
-pub(crate) use inside::inside;
 pub use instruments::{Difference, Differential, Poison, Readings, Taps};
 pub use lane::{Dyn, Joined, Lane, Seen, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
@@ -58,7 +57,6 @@ pub use planned::{ForeignAddresses, ForeignCall};
 pub use scratch::Scratch;
 pub use stream::Stream;
 
-use self::inside::Inside;
 use self::session::{Core, Mode};
 use crate::device::Device;
 use crate::driver::CaptureMode;
@@ -112,8 +110,8 @@ impl Device {
             core: Rc::new(core),
         };
         if capture.core.emits_at_once() {
-            origin
-                .begin_capture(CaptureMode::ThreadLocal)
+            // SAFETY: the capture's end, or its drop, ends it before streams go.
+            unsafe { origin.begin_capture(CaptureMode::ThreadLocal) }
                 .during(|| format!("beginning capture \"{}\"", options.name))?;
         }
         let name = capture.core.session.name.clone();

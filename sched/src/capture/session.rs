@@ -13,9 +13,9 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use streamweir_alloc::{AllocError, Block, BlockId, Policy, Pools};
+use streamweir_base::inside::Inside;
 use streamweir_trace::{ByteRange, StreamId};
 
-use super::inside::Inside;
 use super::instruments::{Dropped, Instruments, Poison};
 use super::lane::{Dyn, Lane};
 use super::options::{CaptureOptions, Priorities, Verify};

@@ -12,6 +12,7 @@ use super::{Device, DeviceStream, Persistent};
 use crate::driver::cuda::CudaDriver;
 use crate::error::{Error, Result};
 use crate::kernel::Element;
+use crate::owned::Adopter;
 
 impl Device {
     /// A device in an engine's context, which `keep` holds alive.
@@ -38,14 +39,11 @@ impl Device {
         Ok(Self::with_driver(CudaDriver::from_cudarc(context)?))
     }
 
-    fn cuda_driver(&self, what: &str) -> Result<&CudaDriver> {
-        self.driver()
-            .as_any()
-            .downcast_ref()
-            .ok_or_else(|| Error::OtherDevice {
-                what: what.to_owned(),
-                used_on: self.info().name.clone(),
-            })
+    fn adopter(&self, what: &str) -> Result<Adopter<'_>> {
+        Adopter::new(&self.inner.reclaim).ok_or_else(|| Error::OtherDevice {
+            what: what.to_owned(),
+            used_on: self.info().name.clone(),
+        })
     }
 }
 
@@ -56,11 +54,8 @@ impl DeviceStream {
     /// For either default stream, which cannot be captured, and for a stream of
     /// another context.
     pub fn from_cudarc(device: &Device, name: &str, stream: &Arc<CudaStream>) -> Result<Self> {
-        let driver = device.cuda_driver("a CUDA stream")?;
-        let handle = driver.adopt_stream(stream)?;
-        // SAFETY: cudarc destroys the stream when the last clone of the `Arc`
-        // goes, and one is kept.
-        unsafe { Self::from_raw(device, name, handle, stream.clone()) }
+        let adopted = device.adopter("a CUDA stream")?.stream(stream)?;
+        Ok(Self::of(&device.inner, adopted, name))
     }
 }
 
@@ -77,9 +72,7 @@ impl<T: Element> Persistent<T> {
     /// that is registered already, and inside a capture.
     pub fn from_cudarc(device: &Device, name: &str, slice: &Arc<CudaSlice<T>>) -> Result<Self> {
         device.inner.outside("Persistent::from_cudarc")?;
-        let adopted = device
-            .cuda_driver("a CUDA slice")?
-            .adopt_slice(name, slice)?;
+        let adopted = device.adopter("a CUDA slice")?.slice(name, slice)?;
         let entry = device
             .inner
             .registry
@@ -98,7 +91,7 @@ impl<T: Element> Persistent<T> {
         slices: &[(&str, &Arc<CudaSlice<T>>)],
     ) -> Result<Vec<Self>> {
         device.inner.outside("Persistent::from_cudarc_many")?;
-        let adopted = device.cuda_driver("a CUDA slice")?.adopt_slices(slices)?;
+        let adopted = device.adopter("a CUDA slice")?.slices(slices)?;
         adopted
             .into_iter()
             .zip(slices)

@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use streamweir_alloc::sync::Mutex;
-use streamweir_alloc::{ALIGNMENT, Backing, BackingError};
+use streamweir_base::sync::Mutex;
+use streamweir_base::{ALIGNMENT, Backing, BackingError};
 use streamweir_trace::ByteRange;
 
 use super::Device;

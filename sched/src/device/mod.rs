@@ -15,9 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use streamweir_alloc::sync::Mutex;
-use streamweir_alloc::sync::atomic::{AtomicU64, Ordering};
-use streamweir_alloc::{Arena, ArenaConfig, Backing, Registry};
+use streamweir_alloc::{Arena, ArenaConfig, Registry};
 
 pub(crate) use code::KernelInfo;
 pub use code::{LoadedKernel, Module};
@@ -28,8 +26,11 @@ pub(crate) use persistent::PersistentInner;
 pub use pinned::Pinned;
 pub(crate) use stream::EventInner;
 pub use stream::{DeviceStream, Event};
+use streamweir_base::Backing;
+use streamweir_base::inside::inside;
+use streamweir_base::sync::Mutex;
+use streamweir_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::capture::inside;
 use crate::driver::sim::SimDriver;
 use crate::driver::{DeviceInfo, DriverError, DynDriver, ModuleImage};
 use crate::error::{During, Error, Name, Result};
@@ -100,18 +101,13 @@ impl Device {
 
     /// What the device is.
     pub fn info(&self) -> &DeviceInfo {
-        self.inner.reclaim.driver().info()
-    }
-
-    /// The driver below.
-    pub fn driver(&self) -> &DynDriver {
-        self.inner.reclaim.dyn_driver()
+        self.inner.reclaim.info()
     }
 
     /// The simulated device, where this is one: what it does differently from a
     /// card, such as interleaving by another seed, is asked of it.
     pub fn simulated(&self) -> Option<&SimDriver> {
-        self.driver().as_any().downcast_ref()
+        self.inner.reclaim.simulated()
     }
 
     /// A stream to replay graphs on.
@@ -244,12 +240,8 @@ impl DeviceInner {
     /// The error for a capture of the engine's that is broken.
     pub(crate) fn engine_capture_broken(&self, stream: &str) -> Error {
         #[cfg(feature = "cuda")]
-        let slices = self
-            .reclaim
-            .dyn_driver()
-            .as_any()
-            .downcast_ref::<crate::driver::cuda::CudaDriver>()
-            .map(crate::driver::cuda::CudaDriver::tracked_slices)
+        let slices = crate::owned::Adopter::new(&self.reclaim)
+            .map(|adopter| adopter.tracked_slices())
             .unwrap_or_default();
         #[cfg(not(feature = "cuda"))]
         let slices = Vec::new();

@@ -12,7 +12,7 @@ use super::guard::Guard;
 use super::{Device, DeviceInner};
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
-use crate::owned::{self, DeviceMemory, Fence, Garbage, Shared};
+use crate::owned::{self, DeviceMemory, Fence, Shared};
 
 /// A persistent buffer of `T`: registered once, kept alive by each graph that
 /// touches it.
@@ -260,9 +260,8 @@ fn zeroed<M: Send + Sync + 'static>(
             Ok(memory)
         }
         Err(error) => {
-            let fences = vec![Fence::Stream(Arc::new(stream))];
-            let memory = Garbage::Keep(Box::new(memory));
-            device.inner.reclaim.retire(fences, memory);
+            let fences = vec![Fence::from(Arc::new(stream))];
+            device.inner.reclaim.retire(fences, Box::new(memory));
             Err(error).during(|| format!("zeroing persistent buffer \"{name}\""))
         }
     }

@@ -25,7 +25,7 @@ impl DeviceStream {
         Ok(Self::of(&device.inner, stream, name))
     }
 
-    fn of(device: &Arc<DeviceInner>, stream: OwnedStream, name: &str) -> Self {
+    pub(super) fn of(device: &Arc<DeviceInner>, stream: OwnedStream, name: &str) -> Self {
         let stream = Arc::new(stream);
         device.watch(&stream);
         Self {
@@ -204,7 +204,7 @@ impl Event {
         }
         Err(Error::OtherDevice {
             what: format!("event \"{}\"", self.name()),
-            used_on: device.reclaim.driver().info().name.clone(),
+            used_on: device.reclaim.info().name.clone(),
         })
     }
 }

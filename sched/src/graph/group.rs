@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use streamweir_alloc::sync::Mutex;
 use streamweir_alloc::{Arena, ArenaConfig, Holder};
+use streamweir_base::sync::Mutex;
 
 use super::footprint::Footprint;
 use super::handover::Turn;
@@ -84,7 +84,7 @@ impl ReplayGroup {
         }
         Err(Error::OtherDevice {
             what: format!("replay group \"{}\"", self.inner.name),
-            used_on: device.reclaim.driver().info().name.clone(),
+            used_on: device.reclaim.info().name.clone(),
         })
     }
 }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use streamweir_alloc::sync::Mutex;
+use streamweir_base::sync::Mutex;
 
 use super::ranks;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streamweir_alloc::sync::Mutex;
+use streamweir_base::sync::Mutex;
 
 use super::ranks;
 use crate::driver::{DriverResult, EventScope};
@@ -61,8 +61,8 @@ impl Launch {
     /// What passes when the launch has ended.
     pub(crate) fn fence(&self, reclaim: &Shared) -> Fence {
         match self.event(reclaim) {
-            Ok(event) => Fence::Event(event),
-            Err(_) => Fence::Stream(self.stream.clone()),
+            Ok(event) => event.into(),
+            Err(_) => self.stream.clone().into(),
         }
     }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
-use streamweir_alloc::sync::Mutex;
+use streamweir_base::sync::Mutex;
 use streamweir_trace::Trace;
 use streamweir_verify::{Certificate, Report};
 
@@ -29,7 +29,7 @@ pub(crate) use launch::Launch;
 use crate::device::{DeviceInner, DeviceStream};
 use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Name, Result};
-use crate::owned::{Garbage, OwnedExec, OwnedGraph};
+use crate::owned::{OwnedExec, OwnedGraph};
 
 /// A captured, verified and instantiated graph.
 ///
@@ -219,7 +219,7 @@ impl Drop for Graph {
         let fences = last.map(|last| last.fence(reclaim)).into_iter().collect();
         // The group is asked for conflicts as long as the launch is in flight.
         let parts = (parts, self.footprint.clone());
-        reclaim.retire(fences, Garbage::Keep(Box::new(parts)));
+        reclaim.retire(fences, Box::new(parts));
     }
 }
 

@@ -1,7 +1,7 @@
 //! The locks of this crate that are taken one inside the other, outermost first.
 //! All others are leaves.
 
-use streamweir_alloc::sync::Rank;
+use streamweir_base::sync::Rank;
 
 /// The groups of a device.
 pub(crate) const GROUPS: Rank = Rank::new(10, "the groups of a device");

@@ -9,7 +9,7 @@ use crate::audit::Audit;
 use crate::device::Device;
 use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Result};
-use crate::owned::{OwnedExec, OwnedGraph, OwnedStream, Shared, download, upload};
+use crate::owned::{OwnedExec, OwnedGraph, OwnedStream, Shared, download, node_attributes, upload};
 
 /// Bytes of buffers that were seen to change.
 type Runs = Vec<(BufferId, ByteRange)>;
@@ -100,7 +100,7 @@ fn refusal(device: &Device, audit: &Audit, id: NodeId, handle: NodeHandle) -> Op
         return Some(why);
     }
     // SAFETY: a node of the live graph, by the promise made to `infer_writes`.
-    match unsafe { device.driver().graph_attributes(handle) } {
+    match unsafe { node_attributes(&device.inner.reclaim, handle) } {
         Ok(attributes) if attributes.device_updatable => {
             return Some("it may be changed on the device".to_owned());
         }

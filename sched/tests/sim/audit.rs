@@ -1,7 +1,10 @@
 //! Audits of graphs that were captured with driver calls alone.
 
+use std::sync::Arc;
+
 use streamweir_sched::audit::{Audit, AuditOptions, CallLog, DeclaredAccess, audit};
-use streamweir_sched::driver::{GraphHandle, StreamHandle};
+use streamweir_sched::driver::sim::SimDriver;
+use streamweir_sched::driver::{Driver, GraphHandle, StreamHandle};
 use streamweir_sched::{Device, Error};
 use streamweir_trace::{AccessMode, ByteRange, NodeId, NodeKind};
 use streamweir_verify::{Options, Report, Rule, Verdict};
@@ -13,6 +16,7 @@ pub(crate) const BYTES: u64 = LEN as u64 * 4;
 
 /// A device, its kernels, two streams and three pieces of memory.
 pub(crate) struct Rig {
+    pub(crate) driver: Arc<SimDriver>,
     pub(crate) device: Device,
     pub(crate) code: Code,
     pub(crate) main: StreamHandle,
@@ -22,8 +26,9 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn new() -> Self {
-        let device = Device::sim(7);
-        let driver = &**device.driver();
+        let sim = SimDriver::new(7);
+        let device = Device::with_driver(sim.clone());
+        let driver = &*sim;
         let code = load(driver).unwrap();
         let values: Vec<u32> = (0..LEN).map(|at| 0x3f80_0000 + at).collect();
         let (main, side) = (
@@ -37,6 +42,7 @@ impl Rig {
             side,
             memory,
             device,
+            driver: sim,
         }
     }
 
@@ -46,7 +52,7 @@ impl Rig {
         first: impl FnOnce(&Self, StreamHandle),
         second: impl FnOnce(&Self, StreamHandle),
     ) -> GraphHandle {
-        let driver = &**self.device.driver();
+        let driver = &*self.driver;
         begin(driver, self.main).unwrap();
         order(driver, self.main, self.side).unwrap();
         first(self, self.main);
@@ -56,7 +62,7 @@ impl Rig {
     }
 
     pub(crate) fn bump(&self, stream: StreamHandle, at: usize) {
-        let driver = &**self.device.driver();
+        let driver = &*self.driver;
         self.code
             .bump(driver, stream, self.memory[at], LEN)
             .unwrap();
@@ -64,7 +70,7 @@ impl Rig {
 
     pub(crate) fn add(&self, stream: StreamHandle, from: usize, to: usize) {
         let places = (self.memory[from], self.memory[to]);
-        let driver = &**self.device.driver();
+        let driver = &*self.driver;
         self.code.add_to(driver, stream, places, 1, LEN).unwrap();
     }
 
@@ -111,7 +117,7 @@ fn pointers_alone_make_a_conflict_possible_and_nothing_proven() {
 #[test]
 fn copies_and_fills_are_proof() {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let [a, b, _] = rig.memory;
     // SAFETY: both ranges are of the rig's memory, which outlives the graph; here
     // and below.
@@ -146,7 +152,7 @@ fn noted_calls_declare_what_their_nodes_touch() {
         let second = [access(0, AccessMode::Read), access(to, AccessMode::Write)];
         let calls_ref = &mut calls;
         let graph = {
-            let driver = &**rig.device.driver();
+            let driver = &*rig.driver;
             begin(driver, rig.main).unwrap();
             order(driver, rig.main, rig.side).unwrap();
             let side = || rig.add(rig.side, 0, to);
@@ -190,7 +196,7 @@ fn noted_calls_declare_what_their_nodes_touch() {
 #[test]
 fn what_stands_before_a_call_is_not_the_calls() {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let mut calls = CallLog::default();
     begin(driver, rig.main).unwrap();
     rig.bump(rig.main, 0);
@@ -240,7 +246,7 @@ fn memory_that_nobody_names_is_possible_r3_and_memory_that_is_gone_r4() {
     assert_eq!(report.hazards[0].rule, Rule::UnknownMemory, "{report}");
 
     let keys = rig.device.persistent::<u32>("keys", LEN as usize).unwrap();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     begin(driver, rig.main).unwrap();
     rig.code
         .bump(driver, rig.main, keys.range().start, LEN)
@@ -259,7 +265,7 @@ fn memory_that_nobody_names_is_possible_r3_and_memory_that_is_gone_r4() {
 #[test]
 fn a_child_graph_is_expanded_in_its_place() {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let fill = |stream, at: usize| {
         unsafe { driver.fill_async(stream, rig.memory[at], 1, BYTES) }.unwrap();
     };

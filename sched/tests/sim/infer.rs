@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use streamweir_sched::driver::fault::FaultDriver;
+use streamweir_hal::testing::fault::FaultDriver;
 use streamweir_sched::driver::{Driver, ErrorClass, FunctionHandle, ModuleImage, Start};
 use streamweir_sched::infer::{
     InferOptions, Inference, Isolation, Outcome, Watchdog, infer_writes,
@@ -72,7 +72,7 @@ fn two_writers_of_one_block_are_a_proven_hazard_and_the_twin_is_not() {
 #[test]
 fn writes_are_exact_and_the_memory_is_as_before() {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let [a, b, c] = rig.memory;
     // b holds what the kernel will write into half of it.
     let sums: Vec<u32> = (0..LEN).map(|at| 0x3f80_0001 + at).collect();
@@ -145,7 +145,7 @@ fn special(driver: &dyn Driver) -> [FunctionHandle; 4] {
 
 fn launch(rig: &Rig, function: FunctionHandle, mut data: u64) {
     let mut params = [(&raw mut data).cast()];
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     unsafe {
         driver.launch(
             rig.main,
@@ -161,7 +161,7 @@ fn launch(rig: &Rig, function: FunctionHandle, mut data: u64) {
 #[test]
 fn indices_are_not_filled_and_kernels_that_wait_are_not_run() {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let [append, barrier, ..] = special(driver);
     super::common::write(driver, rig.memory[0], &[3]);
     begin(driver, rig.main).unwrap();
@@ -206,10 +206,10 @@ fn too_much_memory_and_memory_in_use_are_refused() {
 fn a_driver_call_that_fails_leaves_the_memory_as_it_was() {
     let rig = Rig::new();
     let graph = rig.beside(|r, s| r.add(s, 0, 1), |r, s| r.add(s, 2, 1));
-    let fault = FaultDriver::new(rig.device.driver().clone());
+    let fault = FaultDriver::new(rig.driver.clone());
     let device = Device::with_driver(fault.clone());
     let audit = rig.audit(graph);
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let before = rig.memory.map(|at| download(driver, at, LEN as usize));
     fault.disarm();
     let clean = unsafe { infer_writes(&device, &audit, &here()) }.unwrap();
@@ -246,7 +246,7 @@ fn play(test: &str, role: &str) -> (bool, String) {
 
 fn scene(role: &str) -> Result<Inference, Error> {
     let rig = Rig::new();
-    let driver = &**rig.device.driver();
+    let driver = &*rig.driver;
     let [_, _, hang, crash] = special(driver);
     let options = InferOptions {
         watchdog: Watchdog {

@@ -2,6 +2,7 @@
 //! nearest safe twin. Typed code cannot break most of them: foreign calls and
 //! work outside of graphs can.
 
+use streamweir::driver::Driver;
 use streamweir::driver::sim::SimDriver;
 use streamweir::trace::session::{Place, Session, Step};
 use streamweir::trace::{BufferId, StreamId};
@@ -9,7 +10,7 @@ use streamweir::verify::session::{add_graph, mend};
 use streamweir::verify::{Rule, Verdict, verify_session};
 use streamweir::{CaptureOptions, Device, Error, Graph, Persistent, Policy, ReplayGroup, updates};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL, foreign};
+use crate::common::{GRID, Kernels, LEN, N, SMALL, foreign, sim};
 
 const BYTES: u64 = LEN as u64 * 4;
 
@@ -48,8 +49,7 @@ fn a_join_in_time_is_all_that_is_missing() {
 #[test]
 fn r11_the_workspace_of_another_stream() {
     for own in [false, true] {
-        let device = Device::sim(1);
-        let driver = device.driver().clone();
+        let (device, driver) = sim(1);
         let result = device.capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let workspace = main.workspace("main's", 16)?;
@@ -122,6 +122,7 @@ fn r9_growth_is_reported() {
 /// A replay of `y = x + 1` on one stream, and the next batch copied into `x` on
 /// another.
 struct Staging {
+    driver: std::sync::Arc<SimDriver>,
     device: Device,
     graph: Graph,
     x: Persistent<u32>,
@@ -131,7 +132,7 @@ struct Staging {
 
 impl Staging {
     fn new(driver: std::sync::Arc<SimDriver>) -> Self {
-        let device = Device::with_driver(driver);
+        let device = Device::with_driver(driver.clone());
         let kernels = Kernels::load(&device).unwrap();
         let x = device.persistent::<u32>("x", LEN).unwrap();
         let y = device.persistent::<u32>("y", LEN).unwrap();
@@ -142,6 +143,7 @@ impl Staging {
             })
             .unwrap();
         Self {
+            driver,
             device,
             graph,
             x,
@@ -164,8 +166,7 @@ impl Staging {
         let (to, from) = (self.x.range().start, self.next.range().start);
         // SAFETY: both buffers outlive the synchronisation below.
         unsafe {
-            self.device
-                .driver()
+            self.driver
                 .copy_async(stage.raw(), to, from, BYTES)
                 .unwrap();
         }

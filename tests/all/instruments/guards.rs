@@ -1,11 +1,20 @@
+use std::sync::Arc;
+
 use streamweir::alloc::ALIGNMENT;
+use streamweir::driver::Driver;
+use streamweir::driver::sim::SimDriver;
 use streamweir::{CaptureOptions, Device, Error, Persistent, Side, writes};
 
 use crate::common::{GRID, Kernels, LEN, N, SMALL, foreign, live, sim};
 
 /// Fills `bytes` bytes from `from` on, in a graph that declares something else.
-fn stray(device: &Device, declared: &Persistent<u32>, from: u64, bytes: u64) {
-    let driver = device.driver().clone();
+fn stray(
+    (device, driver): (&Device, &Arc<SimDriver>),
+    declared: &Persistent<u32>,
+    from: u64,
+    bytes: u64,
+) {
+    let driver = driver.clone();
     let (graph, ()) = device
         .capture::<_, Error>("stray", |cap| {
             // SAFETY: the bytes are of an allocation that lives; that they are
@@ -65,7 +74,8 @@ fn a_write_beside_a_buffer_is_named() {
 
 #[test]
 fn the_bytes_before_a_buffer_are_watched_to_the_last() {
-    let device = Device::sim(1).guarded();
+    let (device, driver) = sim(1);
+    let device = device.guarded();
     let x = device.persistent::<u32>("x", 1).unwrap();
     let y = device.persistent::<u32>("y", 100).unwrap();
     let (x_range, y_range) = (x.range(), y.range());
@@ -75,7 +85,7 @@ fn the_bytes_before_a_buffer_are_watched_to_the_last() {
         (y_range.end, 1, "y", Side::After),
         (y_range.end + 4095, 1, "y", Side::After),
     ] {
-        stray(&device, &x, first, bytes);
+        stray((&device, &driver), &x, first, bytes);
         let report = device.check_guards().unwrap();
         let [damage] = &report.damaged[..] else {
             panic!("{first:#x}: {report}");
@@ -115,7 +125,7 @@ fn arenas_have_guards_that_grow_under_capture() {
     assert!(report.is_clean(), "{report}");
     assert!(first.start.is_multiple_of(ALIGNMENT));
     // The segment's first bytes are the first buffer's.
-    stray(&device, &y, second.start - 3, 2);
+    stray((&device, &driver), &y, second.start - 3, 2);
     let report = device.check_guards().unwrap();
     let [damage] = &report.damaged[..] else {
         panic!("{report}");

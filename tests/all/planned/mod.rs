@@ -5,6 +5,7 @@ mod random;
 
 use std::sync::{Arc, Mutex};
 
+use streamweir::driver::Driver;
 use streamweir::driver::sim::SimDriver;
 use streamweir::verify::Rule;
 use streamweir::{
@@ -15,6 +16,7 @@ use streamweir::{
 use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live, sim};
 
 struct Engine {
+    driver: Arc<SimDriver>,
     device: Device,
     kernels: Kernels,
     x: Persistent<u32>,
@@ -23,8 +25,9 @@ struct Engine {
 
 impl Engine {
     fn new(seed: u64) -> Self {
-        let device = Device::sim(seed);
+        let (device, driver) = sim(seed);
         Self {
+            driver,
             kernels: Kernels::load(&device).unwrap(),
             x: device.persistent_from("x", &[1, 2, 3, 4]).unwrap(),
             y: device.persistent("y", LEN).unwrap(),
@@ -224,7 +227,7 @@ fn a_missing_join_is_refused_as_in_a_live_capture() {
 /// Calls of a library that notes the order in which it is called.
 fn calls(engine: &Engine, stateless: bool, placement: Placement) -> Vec<&'static str> {
     let log = Arc::new(Mutex::new(Vec::new()));
-    let driver = engine.device.driver().clone();
+    let driver = engine.driver.clone();
     let record = |cap: &Capture| {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;

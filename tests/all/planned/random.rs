@@ -7,8 +7,11 @@
 //! planned one must not need more memory.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use proptest::prelude::*;
+use streamweir::driver::Driver;
+use streamweir::driver::sim::SimDriver;
 use streamweir::trace::Trace;
 use streamweir::{
     Capture, CaptureOptions, Device, Error, ForeignCall, Graph, Part, Persistent, Placement,
@@ -48,6 +51,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// What a program runs on.
 struct Ground {
+    driver: Arc<SimDriver>,
     device: Device,
     kernels: Kernels,
     x: Persistent<u32>,
@@ -144,7 +148,7 @@ impl Run<'_> {
                 let touches = [writes(&output)];
                 let call = ForeignCall::new("library", &touches).workspace(16, 768);
                 let call = if stateless { call.stateless() } else { call };
-                let driver = self.ground.device.driver().clone();
+                let driver = self.ground.driver.clone();
                 // SAFETY: the call touches the buffer and its workspace alone.
                 unsafe {
                     self.stream(s).foreign_call(call, move |raw, addresses| {
@@ -292,6 +296,7 @@ proptest! {
     ) {
         let (device, driver) = sim(0);
         let ground = Ground {
+            driver: driver.clone(),
             kernels: Kernels::load(&device).unwrap(),
             x: device.persistent_from("x", &[1, 2, 3, 4]).unwrap(),
             y: device.persistent("y", LEN).unwrap(),

@@ -208,7 +208,7 @@ pub(super) fn freed(_: &Device, image: &ModuleImage) -> Outcome {
     drop(Arc::into_inner(slice).ok_or("somebody still holds the slice")?);
     engine.synchronize()?;
 
-    let driver = device.driver();
+    let driver = crate::driver()?;
     let module = driver.module_load(image)?;
     engine.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let options = CaptureOptions::new("after the free").verify(Verify::Report);

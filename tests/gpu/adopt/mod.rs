@@ -96,7 +96,7 @@ fn many(_: &Device, _: &ModuleImage) -> Outcome {
 
 fn raw_memory(device: &Device, image: &ModuleImage) -> Outcome {
     let bytes = LEN as u64 * 4;
-    let address = device.driver().mem_alloc(bytes)?;
+    let address = crate::driver()?.mem_alloc(bytes)?;
     let keep: Arc<()> = Arc::new(());
     // SAFETY: the memory lives to the end of this function, past every replay.
     let data = unsafe { Persistent::<u32>::from_raw(device, address, LEN, "raw", keep.clone()) }?;
@@ -120,7 +120,7 @@ fn raw_memory(device: &Device, image: &ModuleImage) -> Outcome {
         "the memory is still held".into()
     })?;
     // SAFETY: nothing refers to it any more.
-    Ok(unsafe { device.driver().mem_free(address) }?)
+    Ok(unsafe { crate::driver()?.mem_free(address) }?)
 }
 
 fn default_streams(_: &Device, _: &ModuleImage) -> Outcome {

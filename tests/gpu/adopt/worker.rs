@@ -48,7 +48,7 @@ impl Worker {
 
     /// The engine's way: a launch on its stream.
     fn eagerly(&self, image: &ModuleImage, addresses: [u64; 3]) -> Result<Vec<bf16>, Failed> {
-        let driver = self.device.driver();
+        let driver = crate::driver()?;
         let module = driver.module_load(image)?;
         let ([mut x, mut weight, mut out], mut sizes) = (addresses, [TOKENS, WIDTH, ROWS]);
         let [tokens, width, rows] = &mut sizes;

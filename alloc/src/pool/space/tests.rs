@@ -1,7 +1,9 @@
 //! The bytes of one pool under two streams and more.
 
+use streamweir_base::{Backing, BackingError};
+
 use super::*;
-use crate::arena::{Arena, ArenaConfig, Backing, BackingError};
+use crate::arena::{Arena, ArenaConfig};
 
 #[derive(Debug)]
 struct Addresses;

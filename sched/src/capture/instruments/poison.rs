@@ -28,8 +28,8 @@
 
 use std::collections::BTreeMap;
 
-use streamweir_alloc::sync::Mutex;
 use streamweir_alloc::{AllocError, Block, Pools};
+use streamweir_base::sync::Mutex;
 use streamweir_trace::{AccessMode, ByteRange, StreamId};
 
 use super::{ElementKind, Taken};

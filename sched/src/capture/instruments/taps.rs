@@ -32,8 +32,8 @@ use std::collections::BTreeSet;
 use std::panic::Location;
 use std::sync::Arc;
 
-use streamweir_alloc::sync::Mutex;
 use streamweir_alloc::{Block, BlockId};
+use streamweir_base::sync::Mutex;
 use streamweir_trace::{AccessMode, ByteRange};
 
 use super::{ElementKind, Readings};
@@ -157,7 +157,7 @@ impl Taps {
         if !Arc::ptr_eq(&self.device.inner, device) {
             return Err(Error::OtherDevice {
                 what: format!("taps \"{}\"", self.name),
-                used_on: device.reclaim.driver().info().name.clone(),
+                used_on: device.reclaim.info().name.clone(),
             });
         }
         let mut inner = self.inner.lock();

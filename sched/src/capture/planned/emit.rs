@@ -23,9 +23,9 @@ impl Core {
         }
         let ranges = {
             let state = self.state.borrow();
-            state.strands[0]
-                .stream
-                .begin_capture(CaptureMode::ThreadLocal)
+            let origin = &state.strands[0].stream;
+            // SAFETY: the capture's end, or its drop, ends it before streams go.
+            unsafe { origin.begin_capture(CaptureMode::ThreadLocal) }
                 .during(|| format!("beginning capture \"{}\"", self.session.name))?;
             state.placed().map(|placed| placed.ranges.clone())
         };

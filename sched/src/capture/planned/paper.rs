@@ -9,7 +9,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use streamweir_alloc::{Arena, Backing, BackingError};
+use streamweir_alloc::Arena;
+use streamweir_base::{Backing, BackingError};
 use streamweir_trace::ByteRange;
 
 /// Above the addresses of every device, so that one which were not replaced

@@ -52,7 +52,7 @@ impl<L: Lane> Stream<L> {
         if !info.function.module().is_on(&self.core.device.reclaim) {
             return Err(Error::OtherDevice {
                 what: format!("kernel `{}`", K::SYMBOL),
-                used_on: self.core.device.reclaim.driver().info().name.clone(),
+                used_on: self.core.device.reclaim.info().name.clone(),
             });
         }
         let mark = state.recording.mark();

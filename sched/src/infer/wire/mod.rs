@@ -23,7 +23,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streamweir_alloc::sync::Mutex;
+use streamweir_base::sync::Mutex;
 use streamweir_trace::{NodeId, NodeKind};
 
 use self::plan::Plan;

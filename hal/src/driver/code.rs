@@ -1,0 +1,150 @@
+//! Code that a driver can load: a CUDA image, or kernels as Rust functions that
+//! run one thread block at a time.
+//!
+//! A Rust kernel reaches memory through its [`SimBlock`] alone, which asks the
+//! device that runs it about every access.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use streamweir_trace::ByteRange;
+use thiserror::Error;
+
+use super::types::{LaunchShape, ParamSlot};
+
+/// Code that a driver can load.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ModuleImage {
+    /// A cubin, a fatbin or PTX, for a CUDA device.
+    Cuda(Vec<u8>),
+    /// Rust functions, for the simulated device.
+    Sim(Vec<SimKernel>),
+}
+
+/// The body of one thread block of a simulated kernel.
+pub type SimBody = dyn Fn(&mut SimBlock<'_>) -> Result<(), SimFault> + Send + Sync;
+
+/// A kernel of the simulated device.
+///
+/// [`run`](Self::run) is called once for each thread block; a call is the
+/// smallest step that the simulator interleaves with other work, and it runs to
+/// its end.
+#[derive(Clone)]
+pub struct SimKernel {
+    /// The symbol that [`Driver::module_function`](crate::driver::Driver::module_function) looks up.
+    pub symbol: &'static str,
+    /// Where the kernel expects its parameters.
+    pub params: Vec<ParamSlot>,
+    /// The body of one thread block.
+    pub run: Arc<SimBody>,
+}
+
+impl fmt::Debug for SimKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimKernel")
+            .field("symbol", &self.symbol)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A kernel of the simulated device touched memory that it may not touch.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SimFault {
+    /// No live allocation holds all of these bytes.
+    #[error("access to {0}, which no live allocation holds")]
+    OutOfBounds(ByteRange),
+    /// The address is no multiple of the element's alignment.
+    #[error("access to {0} is not aligned to {1} bytes")]
+    Misaligned(ByteRange, usize),
+    /// The kernel itself refused to go on.
+    #[error("{0}")]
+    Trap(String),
+}
+
+/// The memory of a device, as its kernels reach it.
+pub(crate) trait BlockMemory {
+    /// Bytes of one live allocation, of device memory.
+    fn load(&self, address: u64, bytes: u64) -> Result<&[u8], SimFault>;
+
+    /// Writes bytes to one live allocation, of device memory.
+    fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), SimFault>;
+}
+
+/// What one thread block of a simulated kernel sees.
+pub struct SimBlock<'a> {
+    pub(crate) index: [u32; 3],
+    pub(crate) shape: LaunchShape,
+    pub(crate) params: &'a [u8],
+    pub(crate) memory: &'a mut dyn BlockMemory,
+}
+
+impl SimBlock<'_> {
+    /// The block's place in the grid.
+    pub fn index(&self) -> [u32; 3] {
+        self.index
+    }
+
+    /// The shape of the launch.
+    pub fn shape(&self) -> LaunchShape {
+        self.shape
+    }
+
+    /// The raw parameter buffer.
+    pub fn params(&self) -> &[u8] {
+        self.params
+    }
+
+    /// The parameter at `offset` in the buffer.
+    ///
+    /// # Errors
+    /// When the kernel has no parameter there, or a shorter one.
+    pub fn param<T: Pod>(&self, offset: usize) -> Result<T, SimFault> {
+        let end = offset.saturating_add(size_of::<T>());
+        let bytes = self.params.get(offset..end).ok_or_else(|| {
+            SimFault::Trap(format!(
+                "no parameter of {} bytes at offset {offset}: the buffer has {}",
+                size_of::<T>(),
+                self.params.len()
+            ))
+        })?;
+        Ok(bytemuck::pod_read_unaligned(bytes))
+    }
+
+    /// `count` elements of device memory from `address` on.
+    ///
+    /// # Errors
+    /// When the bytes are not all in one live allocation, or misaligned.
+    pub fn read<T: Pod>(&self, address: u64, count: usize) -> Result<&[T], SimFault> {
+        if count == 0 {
+            // An empty slice has no place in memory whose alignment could matter.
+            return Ok(&[]);
+        }
+        let bytes = (count as u64)
+            .checked_mul(size_of::<T>() as u64)
+            .ok_or_else(|| SimFault::OutOfBounds(extent(address, u64::MAX)))?;
+        let found = self.memory.load(address, bytes)?;
+        bytemuck::try_cast_slice(found).map_err(|_| misaligned::<T>(address, bytes))
+    }
+
+    /// Writes elements to device memory from `address` on.
+    ///
+    /// # Errors
+    /// As for [`read`](Self::read); nothing is written then.
+    pub fn write<T: Pod>(&mut self, address: u64, values: &[T]) -> Result<(), SimFault> {
+        if !address.is_multiple_of(align_of::<T>() as u64) {
+            return Err(misaligned::<T>(address, size_of_val(values) as u64));
+        }
+        self.memory.store(address, bytemuck::cast_slice(values))
+    }
+}
+
+fn misaligned<T>(address: u64, bytes: u64) -> SimFault {
+    SimFault::Misaligned(extent(address, bytes), align_of::<T>())
+}
+
+/// A range for a message, cut off at the last address.
+pub(crate) fn extent(address: u64, bytes: u64) -> ByteRange {
+    ByteRange::new(address, address.saturating_add(bytes))
+}

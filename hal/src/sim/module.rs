@@ -1,0 +1,188 @@
+//! Modules, functions and launches.
+
+use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::device::Device;
+use super::work::{Function, Work};
+use crate::driver::code::SimKernel;
+use crate::driver::{
+    DriverResult, ErrorClass, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start,
+    StreamHandle,
+};
+
+/// What CUDA gives a block unasked.
+const SHARED_DEFAULT: u32 = 48 << 10;
+
+/// What a block may have at most, as on compute capability 9.0.
+const SHARED_MOST: u32 = 227 << 10;
+
+/// The most threads of a block.
+const THREADS_MOST: u64 = 1024;
+
+/// A loaded module.
+#[derive(Debug)]
+pub(super) struct Module {
+    functions: Vec<FunctionHandle>,
+}
+
+impl Device {
+    pub(super) fn module_load(&mut self, image: &ModuleImage) -> DriverResult<ModuleHandle> {
+        let ModuleImage::Sim(kernels) = image else {
+            return Err(self
+                .fail(ErrorClass::NoBinaryForGpu)
+                .with("the simulated device runs Rust functions, not CUDA code"));
+        };
+        let mut seen = BTreeSet::new();
+        for kernel in kernels {
+            if !seen.insert(kernel.symbol) || !well_formed(kernel) {
+                return Err(self
+                    .fail(ErrorClass::InvalidImage)
+                    .with(format!("kernel {}", kernel.symbol)));
+            }
+        }
+        let functions = kernels
+            .iter()
+            .map(|kernel| {
+                let handle = FunctionHandle(self.handle());
+                let kernel = kernel.clone();
+                self.functions
+                    .insert(handle, Arc::new(Function { handle, kernel }));
+                handle
+            })
+            .collect();
+        let module = ModuleHandle(self.handle());
+        self.modules.insert(module, Module { functions });
+        Ok(module)
+    }
+
+    pub(super) fn module_unload(&mut self, module: ModuleHandle) -> DriverResult<()> {
+        let Some(module) = self.modules.remove(&module) else {
+            return Err(self.unknown(module));
+        };
+        for handle in module.functions {
+            self.shared_limits.remove(&handle);
+            if let Some(function) = self.functions.remove(&handle) {
+                self.trash.push(function);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn module_function(
+        &self,
+        module: ModuleHandle,
+        symbol: &str,
+    ) -> DriverResult<FunctionHandle> {
+        let found = self
+            .modules
+            .get(&module)
+            .ok_or_else(|| self.unknown(module))?;
+        found
+            .functions
+            .iter()
+            .copied()
+            .find(|handle| {
+                self.functions
+                    .get(handle)
+                    .is_some_and(|function| function.kernel.symbol == symbol)
+            })
+            .ok_or_else(|| {
+                self.fail(ErrorClass::NotFound)
+                    .with(format!("no kernel {symbol}"))
+            })
+    }
+
+    pub(super) fn function(&self, handle: FunctionHandle) -> DriverResult<&Arc<Function>> {
+        self.functions
+            .get(&handle)
+            .ok_or_else(|| self.unknown(handle))
+    }
+
+    pub(super) fn shared_limit(&mut self, handle: FunctionHandle, bytes: u32) -> DriverResult<()> {
+        let name = self.function(handle)?.kernel.symbol;
+        if bytes > SHARED_MOST {
+            return Err(self
+                .fail(ErrorClass::InvalidValue)
+                .with(format!("{name}: {bytes} bytes of shared memory")));
+        }
+        self.shared_limits.insert(handle, bytes);
+        Ok(())
+    }
+
+    /// # Safety
+    /// Each pointer in `params` that is not null points to as many readable
+    /// bytes as the function's parameter has.
+    pub(super) unsafe fn launch(
+        &mut self,
+        stream: StreamHandle,
+        handle: FunctionHandle,
+        shape: LaunchShape,
+        start: Start,
+        params: &[*mut c_void],
+    ) -> DriverResult<()> {
+        let function = Arc::clone(self.function(handle)?);
+        self.capture_of(stream)?;
+        let name = function.kernel.symbol;
+        let refuse = |what: String| {
+            Err(self
+                .fail(ErrorClass::InvalidValue)
+                .with(format!("{name}: {what}")))
+        };
+        let threads = shape.block.iter().map(|&n| u64::from(n)).product::<u64>();
+        if shape.grid.contains(&0) || shape.block.contains(&0) || threads > THREADS_MOST {
+            return refuse(format!("grid {:?}, block {:?}", shape.grid, shape.block));
+        }
+        let allowed = self.shared_limits.get(&handle).copied().unwrap_or_default();
+        if shape.shared_bytes > allowed.max(SHARED_DEFAULT) {
+            return refuse(format!("{} bytes of shared memory", shape.shared_bytes));
+        }
+        let slots = &function.kernel.params;
+        if params.len() != slots.len() || params.iter().any(|param| param.is_null()) {
+            return refuse(format!(
+                "{} parameters, none of them null; got {}",
+                slots.len(),
+                params.len()
+            ));
+        }
+        let mut bytes = vec![0; end_of(&function.kernel)];
+        for (slot, param) in slots.iter().zip(params) {
+            // SAFETY: not null, so it points to this many readable bytes.
+            let value = unsafe {
+                std::slice::from_raw_parts(param.cast_const().cast::<u8>(), slot.size as usize)
+            };
+            bytes[slot.offset as usize..][..value.len()].copy_from_slice(value);
+        }
+        self.submit(
+            stream,
+            Work::Kernel {
+                function,
+                shape,
+                start,
+                params: bytes.into(),
+            },
+        )
+    }
+}
+
+/// The length of the parameter buffer.
+fn end_of(kernel: &SimKernel) -> usize {
+    kernel
+        .params
+        .iter()
+        .map(|slot| slot.offset as usize + slot.size as usize)
+        .max()
+        .unwrap_or(0)
+}
+
+/// Whether the parameters follow one another in what CUDA allows them.
+fn well_formed(kernel: &SimKernel) -> bool {
+    let ordered = kernel.params.windows(2).all(|pair| {
+        pair[0]
+            .offset
+            .checked_add(pair[0].size)
+            .is_some_and(|end| end <= pair[1].offset)
+    });
+    ordered && end_of(kernel) <= 32764
+}
