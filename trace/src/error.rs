@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::header::{FORMAT, VERSION};
+use crate::header::{FORMAT, OLDEST_VERSION, VERSION};
 use crate::id::NodeId;
 use crate::range::ByteRange;
 
@@ -71,8 +71,7 @@ pub enum TraceError {
     Format(String),
     /// The file is of another version.
     #[error(
-        "trace file of version {found}; this build reads version {supported}. Write the file again with a matching release",
-        supported = VERSION
+        "trace file of version {found}; this build reads versions {OLDEST_VERSION} to {VERSION}. Write the file again with a matching release"
     )]
     Version {
         /// The version the file names.

@@ -14,8 +14,12 @@ use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
 /// The value of the `format` field of a trace.
 pub const FORMAT: &str = "streamweir-trace";
 
-/// The version that this build writes, and the only one it reads.
-pub const VERSION: u32 = 2;
+/// The version that this build writes.
+pub const VERSION: u32 = 3;
+
+/// The oldest version that this build reads. Each later one has added optional
+/// fields, whose absence means what the older version meant.
+pub const OLDEST_VERSION: u32 = 2;
 
 /// The fields that every file of this crate has.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::TraceError;
-use crate::header::{FORMAT, Header, VERSION};
+use crate::header::{FORMAT, Header, OLDEST_VERSION, VERSION};
 use crate::model::Trace;
 
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ pub fn from_json(bytes: &[u8]) -> Result<Trace, TraceError> {
     if header.format != FORMAT {
         return Err(TraceError::Format(header.format));
     }
-    if header.version != VERSION {
+    if !(OLDEST_VERSION..=VERSION).contains(&header.version) {
         return Err(TraceError::Version {
             found: header.version,
         });

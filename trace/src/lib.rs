@@ -8,7 +8,8 @@
 //!
 //! The crate holds data and nothing that others must trust: no CUDA, no device
 //! handle, no reachability, no placement. Whatever decides something from a
-//! trace lives in the crate that answers for the decision.
+//! trace lives in the crate that answers for the decision. Two small tools that
+//! several of them need are here as well: [`RangeSet`] and [`Flow`].
 //!
 //! The tables of a trace, of the steps of a session and of a log are complete as
 //! they stand: the verifier takes each apart field by field, so that nothing new
@@ -39,6 +40,7 @@ mod buffer;
 mod check;
 pub mod dump;
 mod error;
+mod flow;
 mod header;
 mod hex;
 mod id;
@@ -48,6 +50,7 @@ mod model;
 mod node;
 mod operand;
 mod range;
+mod range_set;
 pub mod session;
 mod stream;
 
@@ -57,12 +60,14 @@ pub use access::{
 pub use buffer::{AllocPoint, Buffer, BufferKind};
 pub use dump::{DUMP_FORMAT, Dump, DumpError};
 pub use error::TraceError;
-pub use header::{FORMAT, VERSION, format_of};
+pub use flow::Flow;
+pub use header::{FORMAT, OLDEST_VERSION, VERSION, format_of};
 pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};
 pub use json::{from_json, to_json, to_json_pretty};
 pub use log::{ALLOC_LOG_FORMAT, AllocLog, LOG_ALIGNMENT, LogBuffer, LogError, LogEvent};
-pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace};
+pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace, Unfreed};
 pub use node::{BlockSync, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine};
 pub use operand::{AllocNode, CopyNode, FillNode, FreeNode};
 pub use range::ByteRange;
+pub use range_set::RangeSet;
 pub use stream::{Stream, StreamEnd};

@@ -46,6 +46,10 @@ pub struct Trace {
     /// The memory that the scratch pools hold, whether buffers lie in it or not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<Reserved>,
+    /// What becomes of memory that the graph allocates and none of its nodes
+    /// frees.
+    #[serde(default, skip_serializing_if = "Unfreed::is_held")]
+    pub unfreed: Unfreed,
     /// What was recorded against the capture protocol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocol: Vec<ProtocolBreak>,
@@ -108,6 +112,37 @@ pub struct Reserved {
     pub stream: Option<StreamId>,
     /// Its device addresses.
     pub range: ByteRange,
+}
+
+/// What becomes of memory that the graph allocates and none of its nodes frees,
+/// before the graph is launched again.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfreed {
+    /// It is still held, and the driver refuses the second launch.
+    #[default]
+    Held,
+    /// Whoever launches the graph frees it: the graph is instantiated with
+    /// auto-free, or the memory is freed between two launches.
+    FreedByLauncher,
+}
+
+impl Unfreed {
+    /// What a verdict takes for granted about it, in words.
+    pub const fn assumption(self) -> Option<&'static str> {
+        match self {
+            Self::Held => None,
+            Self::FreedByLauncher => Some(
+                "memory that the graph allocates and does not free is freed before each further launch",
+            ),
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        matches!(self, Self::Held)
+    }
 }
 
 /// Something that was recorded against the rules of stream capture.

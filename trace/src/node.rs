@@ -199,6 +199,17 @@ pub struct Param {
     pub pointer: Option<PointerParam>,
 }
 
+impl Param {
+    /// The address that a parameter of eight bytes holds.
+    pub fn address(&self) -> Option<u64> {
+        self.bytes
+            .as_slice()
+            .try_into()
+            .ok()
+            .map(u64::from_le_bytes)
+    }
+}
+
 /// The target of a declared pointer parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

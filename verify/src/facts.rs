@@ -3,9 +3,11 @@
 //! Nodes carry names, launch lines and parameters. Most rules care for few of
 //! them, and a walk over the table for each rule would cost more than the rule.
 
-use streamweir_trace::{BlockSync, NodeId, NodeKind, StreamId, Trace};
+use std::collections::HashSet;
 
-use crate::unanalysed;
+use streamweir_trace::{
+    AllocNode, BlockSync, BufferKind, FreeNode, Node, NodeId, NodeKind, StreamId, Trace,
+};
 
 /// The nodes that some rule looks at, each list in the order of the table.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ impl Facts {
         };
         for (id, node) in (0..).map(NodeId).zip(&trace.nodes) {
             facts.streams.push(node.stream);
-            if unanalysed::may_be(node) {
+            if is_opaque(node) {
                 facts.opaque.push(id);
             }
             match &node.kind {
@@ -55,4 +57,47 @@ impl Facts {
     pub(crate) fn stream(&self, node: NodeId) -> Option<StreamId> {
         self.streams[node.index()]
     }
+
+    /// The nodes whose effect on memory is not known (R10).
+    pub(crate) fn unanalysed(&self, trace: &Trace) -> Vec<NodeId> {
+        let opaque = &self.opaque;
+        if opaque.is_empty() {
+            return Vec::new();
+        }
+        let mut declared = vec![false; trace.nodes.len()];
+        for access in &trace.accesses {
+            declared[access.node.index()] = true;
+        }
+        let mut named: HashSet<NodeId> = HashSet::new();
+        for buffer in &trace.buffers {
+            if let BufferKind::Graph { alloc, free } = buffer.kind {
+                named.extend(free.into_iter().chain([alloc]));
+            }
+        }
+        let unknown = |id: &NodeId| {
+            let node = trace.node(*id);
+            let explained = declared[id.index()]
+                || matches!(node.kind, NodeKind::MemAlloc(_) | NodeKind::MemFree(_))
+                    && named.contains(id);
+            !node.analysed || !explained
+        };
+        opaque.iter().copied().filter(unknown).collect()
+    }
+}
+
+/// Whether the effect of a node on memory may be unknown, from the node alone.
+fn is_opaque(node: &Node) -> bool {
+    let unknown = matches!(
+        node.kind,
+        NodeKind::MemAlloc(AllocNode { at: 0, .. })
+            | NodeKind::MemFree(FreeNode { at: 0 })
+            | NodeKind::Host
+            | NodeKind::ChildGraph
+            | NodeKind::BatchMemOp
+            | NodeKind::Conditional
+            | NodeKind::SemaphoreSignal
+            | NodeKind::SemaphoreWait
+            | NodeKind::Unknown(_)
+    );
+    !node.analysed || unknown
 }

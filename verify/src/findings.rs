@@ -3,23 +3,63 @@
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
+use std::fmt;
 
-use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StreamId, Trace};
 
-use crate::Fix;
 use crate::accesses::Touch;
-use crate::rules::Rule;
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::site::Site;
+
+/// In which way a rule is broken. Each rule has ways of its own, and words for
+/// them, in its file.
+pub(crate) trait Cause: fmt::Debug {
+    /// What is wrong, as one sentence.
+    fn what(&self, trace: &Trace, finding: &Finding) -> String;
+
+    /// Where it is wrong, for a hazard that has no node.
+    fn place(&self, _: &Trace) -> Site {
+        Site::default()
+    }
+
+    /// Whether the first node comes between two uses of the second buffer, and
+    /// so destroys what the later one is to find.
+    fn comes_between(&self) -> bool {
+        false
+    }
+}
+
+/// What a hazard is about, where its nodes do not tell it apart from others of
+/// the same rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// Its nodes tell it apart.
+    #[default]
+    Nodes,
+    /// Work on this stream; `None` for work on no known stream.
+    Stream(Option<StreamId>),
+    /// An entry of the trace's table of unknown accesses.
+    UnknownAccess(u32),
+    /// An entry of its table of stray words.
+    StrayWord(u32),
+    /// A parameter of the node, by its place.
+    Param(u32),
+    /// An entry of the trace's table of protocol breaks.
+    Protocol(u32),
+    /// One of the differences between the driver's graph and the recorded one.
+    Difference(u32),
+}
 
 /// One broken rule, by ids. Findings with the same [`key`](Self::key) are one
 /// hazard.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) rule: Rule,
+    pub(crate) cause: Box<dyn Cause>,
     pub(crate) first: Option<NodeId>,
     pub(crate) second: Option<NodeId>,
-    /// Tells hazards apart that have no node to do it: the stream, the entry.
-    pub(crate) tag: u32,
-    pub(crate) cause: Cause,
+    pub(crate) subject: Subject,
     pub(crate) modes: [Option<AccessMode>; 2],
     pub(crate) buffers: [Option<BufferId>; 2],
     pub(crate) bytes: ByteRange,
@@ -27,95 +67,20 @@ pub(crate) struct Finding {
     pub(crate) fix: Fix,
 }
 
-/// In which way a rule is broken, where there is more than one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// No path leads from one node to the other.
-    Unordered,
-    /// One node touches both buffers.
-    SameNode,
-    /// Ordered, but between two accesses of the other buffer.
-    Between,
-    /// Ordered, but the next replay relies on the bytes.
-    Carried,
-    /// Over bytes that another buffer keeps and no node touches.
-    Untouched,
-    /// A declared range in no known memory.
-    UnknownRange,
-    /// A declared pointer parameter in no known memory, by its place.
-    UnknownPointer(u32),
-    /// A word of a parameter that points to memory outside of all buffers, by
-    /// its place among the stray words.
-    StrayWord(u32),
-    /// Not after the alloc point.
-    BeforeAlloc,
-    /// Recorded after the free.
-    AfterFree,
-    /// Work of a stream does not reach the end of the origin.
-    Unjoined,
-    /// An entry of the trace's protocol table.
-    Protocol(u32),
-    /// A workspace used by another stream.
-    ForeignStream,
-    /// Bytes that nothing has written.
-    Unwritten,
-    /// Graph memory that no node of the graph frees.
-    NeverFreed,
-    /// Graph memory freed while a node may still use it.
-    FreedWhileUsed,
-    /// Graph memory whose free node may run before its allocation node.
-    FreedBeforeAlloc,
-    /// A second free node of the same memory.
-    FreedTwice,
-    /// A free node of memory that the graph does not allocate.
-    FreesForeign,
-    /// Blocks that spin, beside a kernel that may take their place.
-    NotResident,
-    /// The driver differs; the text says how.
-    Driver(String),
-}
-
 impl Finding {
-    /// A finding about two accesses, `first` earlier in the order of the graph.
-    pub(crate) fn of_pair(
+    /// A finding about a node and no bytes.
+    pub(crate) fn of_node(
         rule: Rule,
-        cause: Cause,
-        first: &Touch,
-        second: &Touch,
+        cause: impl Cause + 'static,
+        node: impl Into<Option<NodeId>>,
         fix: Fix,
     ) -> Self {
-        let other = (first.buffer != second.buffer).then_some(second.buffer);
-        Self {
-            cause,
-            modes: [mode(first), mode(second)],
-            proven: first.declared && second.declared,
-            buffers: [Some(first.buffer), other],
-            bytes: first.bytes.intersect(&second.bytes).unwrap_or_default(),
-            second: Some(second.node),
-            ..Self::of_node(rule, first.node, fix)
-        }
-    }
-
-    /// A finding about one access.
-    pub(crate) fn of_touch(rule: Rule, cause: Cause, touch: &Touch, fix: Fix) -> Self {
-        Self {
-            cause,
-            modes: [mode(touch), None],
-            proven: touch.declared,
-            buffers: [Some(touch.buffer), None],
-            bytes: touch.bytes,
-            ..Self::of_node(rule, touch.node, fix)
-        }
-    }
-
-    /// A finding about a node and no bytes.
-    pub(crate) fn of_node(rule: Rule, node: impl Into<Option<NodeId>>, fix: Fix) -> Self {
         Self {
             rule,
+            cause: Box::new(cause),
             first: node.into(),
             second: None,
-            tag: 0,
-            cause: Cause::Unordered,
+            subject: Subject::Nodes,
             modes: [None, None],
             buffers: [None, None],
             bytes: ByteRange::default(),
@@ -124,8 +89,48 @@ impl Finding {
         }
     }
 
+    /// A finding about one access.
+    pub(crate) fn of_touch(
+        rule: Rule,
+        cause: impl Cause + 'static,
+        touch: &Touch,
+        fix: Fix,
+    ) -> Self {
+        Self {
+            modes: [mode(touch), None],
+            proven: touch.declared,
+            buffers: [Some(touch.buffer), None],
+            bytes: touch.bytes,
+            ..Self::of_node(rule, cause, touch.node, fix)
+        }
+    }
+
+    /// A finding about two accesses, `first` earlier in the order of the graph.
+    pub(crate) fn of_pair(
+        rule: Rule,
+        cause: impl Cause + 'static,
+        first: &Touch,
+        second: &Touch,
+        fix: Fix,
+    ) -> Self {
+        let other = (first.buffer != second.buffer).then_some(second.buffer);
+        Self {
+            modes: [mode(first), mode(second)],
+            proven: first.declared && second.declared,
+            buffers: [Some(first.buffer), other],
+            bytes: first.bytes.intersect(&second.bytes).unwrap_or_default(),
+            second: Some(second.node),
+            ..Self::of_node(rule, cause, first.node, fix)
+        }
+    }
+
     pub(crate) fn key(&self) -> Key {
-        (self.rule, self.first, self.second, self.tag)
+        (self.rule, self.first, self.second, self.subject)
+    }
+
+    /// The name of its first or second buffer.
+    pub(crate) fn buffer<'t>(&self, trace: &'t Trace, which: usize) -> &'t str {
+        self.buffers[which].map_or("?", |id| &trace.buffer(id).name)
     }
 }
 
@@ -134,7 +139,7 @@ fn mode(touch: &Touch) -> Option<AccessMode> {
 }
 
 /// What tells hazards apart, and the order in which they are listed.
-pub(crate) type Key = (Rule, Option<NodeId>, Option<NodeId>, u32);
+pub(crate) type Key = (Rule, Option<NodeId>, Option<NodeId>, Subject);
 
 /// The findings of one hazard, as one.
 #[derive(Debug)]
@@ -225,34 +230,29 @@ impl Findings {
 
     /// Makes hazards of the findings handed over since the last call.
     pub(crate) fn close(&self) {
-        let mut open = self.open.borrow_mut();
-        if open.is_empty() {
-            return;
-        }
+        let mut open = self.open.take();
         open.sort_by_key(|finding| {
             let weight = (!finding.proven, finding.bytes, finding.buffers);
             (finding.key(), weight)
         });
-        for group in open.chunk_by(|a, b| a.key() == b.key()) {
-            let lead = &group[0];
-            self.count(lead.proven);
-            if !self.lists(&lead.key()) {
-                continue;
+        let mut open = open.into_iter().peekable();
+        while let Some(lead) = open.next() {
+            let key = lead.key();
+            let mut buffers: Vec<BufferId> = lead.buffers.into_iter().flatten().collect();
+            while let Some(same) = open.next_if(|finding| finding.key() == key) {
+                buffers.extend(same.buffers.into_iter().flatten());
             }
-            let mut buffers: Vec<BufferId> =
-                group.iter().flat_map(|f| f.buffers).flatten().collect();
-            buffers.sort_unstable();
-            buffers.dedup();
-            let mut kept = self.kept.borrow_mut();
-            kept.push(Group {
-                lead: lead.clone(),
-                buffers,
-            });
-            if kept.len() > self.limit {
-                kept.pop();
+            self.count(lead.proven);
+            if self.lists(&key) {
+                buffers.sort_unstable();
+                buffers.dedup();
+                let mut kept = self.kept.borrow_mut();
+                kept.push(Group { lead, buffers });
+                if kept.len() > self.limit {
+                    kept.pop();
+                }
             }
         }
-        open.clear();
     }
 
     /// How many hazards there are.

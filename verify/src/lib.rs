@@ -48,74 +48,40 @@
 //! # Ok::<(), streamweir_verify::VerifyError>(())
 //! ```
 
+#![forbid(unsafe_code)]
+
 pub mod audit;
 pub mod certificate;
 pub mod session;
 
 mod accesses;
+mod context;
 mod error;
 mod facts;
 mod findings;
 mod fix;
 mod graph;
 mod graph_memory;
+mod options;
 mod reach;
 mod reconcile;
 mod report;
+mod rule;
 mod rules;
+mod site;
 mod sweep;
-mod unanalysed;
+mod verdict;
 
 pub use certificate::Certificate;
 pub use error::VerifyError;
 pub use fix::Fix;
+pub use options::Options;
 pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
-pub use report::{BufferNote, Hazard, Report, Site, Stats, Subject, Verdict, dot, html};
-pub use rules::{FREED_BY_LAUNCHER, Growth, Rule};
+pub use report::{Hazard, Report, Stats, Subject, Verdict, dot, html};
+pub use rule::Rule;
+pub use rules::r09_growth::Growth;
 pub use session::{verify_session, verify_session_with};
-
-use streamweir_trace::Trace;
-
-use crate::rules::Context;
-
-/// What a run of the verifier is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The most hazards that are listed. [`Report::hazards_total`] counts all.
-    pub limit: usize,
-    /// Whether a safe report carries a certificate. It costs a pass over the
-    /// whole trace.
-    pub certificate: bool,
-}
-
-impl Default for Options {
-    /// At most 1000 hazards, and a certificate.
-    fn default() -> Self {
-        Self {
-            limit: 1000,
-            certificate: true,
-        }
-    }
-}
-
-/// Checks a trace against every rule, with default [`Options`].
-///
-/// # Errors
-/// When the tables of the trace do not fit together, when its edges form a
-/// cycle, or when the graph is too wide to be ordered in memory. A broken rule
-/// is no error but a hazard of the report.
-pub fn verify(trace: &Trace) -> Result<Report, VerifyError> {
-    verify_with(trace, &Options::default())
-}
-
-/// Checks a trace against every rule.
-///
-/// # Errors
-/// As [`verify`].
-pub fn verify_with(trace: &Trace, options: &Options) -> Result<Report, VerifyError> {
-    let context = Context::new(trace)?;
-    let findings = rules::run(&context, options.limit);
-    Ok(report::assemble(&context, findings, options))
-}
+pub use site::{BufferNote, Site};
+pub use verdict::{verify, verify_with};

@@ -36,7 +36,7 @@ use std::cmp::Reverse;
 
 use streamweir_trace::{EdgeKind, NodeId, PdlWait, Phase, Trace};
 
-use crate::VerifyError;
+use crate::error::VerifyError;
 use crate::facts::Facts;
 use crate::graph::Graph;
 

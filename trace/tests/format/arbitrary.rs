@@ -9,7 +9,7 @@ use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, ByteRange,
     CopyNode, Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeId, NodeKind, Param,
     PdlWait, Phase, PointerParam, PossibleAccess, ProtocolBreak, Reserved, ScopeId, SourceLine,
-    StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace, UnknownAccess,
+    StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace, Unfreed, UnknownAccess,
 };
 
 /// How many entries each table has, so that ids can be drawn below it.
@@ -48,12 +48,21 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                 vec(node(sizes), sizes.nodes),
                 vec(edge(sizes), 0..12),
                 memory,
-                vec(protocol_break(sizes), 0..3),
+                (unfreed(), vec(protocol_break(sizes), 0..3)),
                 vec(text(), 0..3),
             )
         })
         .prop_map(
-            |(name, streams, scopes, mut nodes, edges, memory, protocol, assumptions)| {
+            |(
+                name,
+                streams,
+                scopes,
+                mut nodes,
+                edges,
+                memory,
+                (unfreed, protocol),
+                assumptions,
+            )| {
                 let (mut buffers, accesses, possible, unknown, stray, reserved) = memory;
                 agree_on_frees(&mut nodes, &mut buffers);
                 Trace {
@@ -68,11 +77,16 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                     unknown,
                     stray,
                     reserved,
+                    unfreed,
                     protocol,
                     assumptions,
                 }
             },
         )
+}
+
+fn unfreed() -> impl Strategy<Value = Unfreed> {
+    prop_oneof![Just(Unfreed::Held), Just(Unfreed::FreedByLauncher)]
 }
 
 /// Makes the free nodes that buffers name such nodes, each of one allocation.

@@ -1,4 +1,4 @@
-//! Files of version 2 that must stay readable, and the exact text that this
+//! Files of each version that must stay readable, and the exact text that this
 //! version writes. When one of these tests fails, files that people keep no
 //! longer mean what they meant: raise `VERSION` instead of editing a file here.
 
@@ -6,13 +6,16 @@ use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferKind, ByteRange, CopyNode,
     Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeKind, Param, PdlWait, Phase,
     PointerParam, PossibleAccess, ProtocolBreak, Reserved, SourceLine, StrayMemory, StrayWord,
-    Stream, Trace, UnknownAccess, from_json, to_json_pretty,
+    Stream, Trace, Unfreed, UnknownAccess, from_json, to_json_pretty,
 };
 
 use crate::arbitrary::PLAIN_KINDS;
 
 /// Every field and every word of the format.
-const COMPLETE: &str = include_str!("data/complete.v2.json");
+const COMPLETE: &str = include_str!("data/complete.v3.json");
+
+/// Every field and every word of version 2.
+const COMPLETE_V2: &str = include_str!("data/complete.v2.json");
 
 /// Only the fields that a file must have.
 const MINIMAL: &str = include_str!("data/minimal.v2.json");
@@ -25,6 +28,16 @@ fn the_complete_file_is_written_and_read() {
     }
     assert_eq!(written.len(), COMPLETE.len(), "the file's length");
     assert_eq!(from_json(COMPLETE.as_bytes()).expect("valid"), complete());
+}
+
+/// What later versions have added is absent, and means what it meant.
+#[test]
+fn files_of_version_2_mean_what_they_meant() {
+    let trace = Trace {
+        unfreed: Unfreed::Held,
+        ..complete()
+    };
+    assert_eq!(from_json(COMPLETE_V2.as_bytes()).expect("valid"), trace);
 }
 
 #[test]
@@ -243,6 +256,7 @@ fn complete() -> Trace {
         node: Some(logits),
         line: Some(line(77)),
     });
+    trace.unfreed = Unfreed::FreedByLauncher;
     trace.assumptions.push("page ids below 4096".into());
     trace
 }

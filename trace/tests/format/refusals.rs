@@ -7,7 +7,7 @@ use streamweir_trace::{TraceError, from_json};
 fn valid() -> Value {
     json!({
         "format": "streamweir-trace",
-        "version": 2,
+        "version": 3,
         "trace": {
             "name": "decode",
             "streams": [{ "name": "main", "tag": "main", "end": { "frontier": [1], "joined": true } }],
@@ -127,11 +127,11 @@ fn another_format() {
 #[test]
 fn another_version_is_named_before_its_fields_are_judged() {
     let mut file = valid();
-    file["version"] = json!(3);
+    file["version"] = json!(4);
     file["trace"]["a field of the future"] = json!(true);
     assert_eq!(
         read(&file).expect_err("newer").to_string(),
-        "trace file of version 3; this build reads version 2. Write the file again with a matching release"
+        "trace file of version 4; this build reads versions 2 to 3. Write the file again with a matching release"
     );
     assert_says(&refusal("/version", json!(0)), "trace file of version 0;");
     assert_says(&refusal("/version", json!("1")), "expected u32");
@@ -194,7 +194,7 @@ fn a_missing_field() {
 fn a_field_given_twice() {
     let text = valid()
         .to_string()
-        .replacen(r#""version":2"#, r#""version":2,"version":2"#, 1);
+        .replacen(r#""version":3"#, r#""version":3,"version":3"#, 1);
     assert_says(
         &from_json(text.as_bytes()).expect_err("twice"),
         "duplicate field `version`",

@@ -18,6 +18,8 @@
 //!   program captured: the chains must be found. A broken one lacks one in a
 //!   hundred of the joins into the origin.
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng};
 use streamweir_trace::{
     Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, Edge, Node, NodeId,
     NodeKind, Stream, StreamId, Trace,
@@ -37,19 +39,6 @@ pub(crate) enum Shape {
     Recorded,
     Foreign,
     Broken,
-}
-
-/// SplitMix64: the same numbers everywhere.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % bound
-    }
 }
 
 /// A buffer that a stream holds, and until which of its nodes.
@@ -90,7 +79,7 @@ const WEIGHT: u64 = 1 << 20;
 
 struct Generator {
     trace: Trace,
-    random: Random,
+    random: StdRng,
     lanes: Vec<Lane>,
     weights: Vec<BufferId>,
     per_node: f64,
@@ -134,7 +123,7 @@ pub(crate) fn generate(size: Size, shape: Shape, seed: u64) -> Trace {
         .collect();
     let mut generator = Generator {
         trace,
-        random: Random(seed),
+        random: StdRng::seed_from_u64(seed),
         lanes,
         weights,
         per_node: size.accesses as f64 / size.nodes as f64,
@@ -162,7 +151,9 @@ impl Generator {
             for lane in 1..streams {
                 match step {
                     0 => self.node(lane, &[0]),
-                    _ if lane > 1 && self.random.below(4) == 0 => self.node(lane, &[lane - 1]),
+                    _ if lane > 1 && self.random.random_range(0_u64..4) == 0 => {
+                        self.node(lane, &[lane - 1])
+                    }
                     _ => self.node(lane, &[]),
                 }
             }
@@ -208,7 +199,7 @@ impl Generator {
         }
         preds.sort_unstable();
         preds.dedup();
-        let name = format!("kernel_{}", self.random.below(4096));
+        let name = format!("kernel_{}", self.random.random_range(0_u64..4096));
         let stream = StreamId::at(lane);
         let node = self
             .trace
@@ -222,7 +213,7 @@ impl Generator {
         }
         self.access(node, own, AccessMode::Write);
         if self.lanes[lane].steps.is_multiple_of(8) {
-            let slice = self.random.below(SLICES) * SLICE;
+            let slice = self.random.random_range(0_u64..SLICES) * SLICE;
             let bytes = ByteRange::new(slice, slice + SLICE);
             let cache = self.lanes[lane].cache;
             self.trace
@@ -230,10 +221,13 @@ impl Generator {
         }
         while (self.trace.accesses.len() as f64) < self.per_node * (here.index() + 1) as f64 {
             let held = &self.lanes[lane].held;
-            let pick = self.random.below(held.len() as u64 * 2) as usize;
+            let pick = self.random.random_range(0_u64..held.len() as u64 * 2) as usize;
             let buffer = match held.get(pick) {
                 Some(held) if held.buffer != own => held.buffer,
-                _ => self.weights[self.random.below(self.weights.len() as u64) as usize],
+                _ => {
+                    self.weights
+                        [self.random.random_range(0_u64..self.weights.len() as u64) as usize]
+                }
             };
             self.access(node, buffer, AccessMode::Read);
         }
@@ -244,9 +238,9 @@ impl Generator {
     }
 
     fn scratch(&mut self, at: usize, here: NodeId, frontier: Vec<NodeId>) -> BufferId {
-        let size = 256_u64 << self.random.below(12);
-        let size = size + self.random.below(2) * size / 2;
-        let life = 2 + self.random.below(5) as usize;
+        let size = 256_u64 << self.random.random_range(0_u64..12);
+        let size = size + self.random.random_range(0_u64..2) * size / 2;
+        let life = 2 + self.random.random_range(0_u64..5) as usize;
         let lane = &mut self.lanes[at];
         let trace = &mut self.trace;
         let steps = lane.steps;

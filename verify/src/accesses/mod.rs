@@ -11,17 +11,20 @@
 //! those bytes: then it says nothing new.
 
 mod life;
+mod map;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use streamweir_trace::{AccessMode, BufferId, BufferKind, ByteRange, NodeId, Phase, Trace};
+use streamweir_trace::{
+    AccessMode, BufferId, BufferKind, ByteRange, NodeId, Phase, RangeSet, Trace,
+};
 
 use crate::graph::Graph;
 use crate::reach::Reach;
-use crate::sweep::first_gap;
 
 pub(crate) use life::{Life, Owner};
+pub(crate) use map::{AddressMap, Recent};
 
 /// One access that touches at least one byte.
 #[derive(Clone, Copy, Debug)]
@@ -309,11 +312,15 @@ fn undeclared(trace: &Trace) -> Vec<u32> {
             ranges.push(access.bytes);
         }
     }
+    let declared: HashMap<(NodeId, BufferId), RangeSet> = declared
+        .into_iter()
+        .map(|(of, ranges)| (of, ranges.into_iter().collect()))
+        .collect();
     (0_u32..)
         .zip(&trace.possible)
         .filter(|(_, access)| {
-            let ranges = declared.get_mut(&(access.node, access.buffer));
-            ranges.is_some_and(|ranges| first_gap(access.bytes, ranges).is_some())
+            let ranges = declared.get(&(access.node, access.buffer));
+            ranges.is_some_and(|ranges| !ranges.covers(&access.bytes))
         })
         .map(|(at, _)| at)
         .collect()

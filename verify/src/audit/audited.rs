@@ -5,7 +5,10 @@ use std::collections::{HashMap, HashSet};
 use streamweir_trace::{BufferId, ByteRange, NodeId, Trace};
 
 use crate::audit::error::AuditError;
-use crate::{Options, Report, Rule, Verdict, verify_with};
+use crate::options::Options;
+use crate::report::{Report, Verdict};
+use crate::rule::Rule;
+use crate::verdict::verify_with;
 
 /// Where the accesses of a dump are taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,7 @@ use streamweir_trace::session::SessionError;
 use streamweir_trace::{DumpError, TraceError};
 use thiserror::Error;
 
-use crate::VerifyError;
+use crate::error::VerifyError;
 
 /// Why a file cannot be audited. Not a hazard: a hazard is a verdict.
 #[derive(Debug, Error)]

@@ -10,7 +10,10 @@ use streamweir_trace::{DUMP_FORMAT, FORMAT, Trace, format_of, from_json, session
 
 use crate::audit::audited::{Audited, Mode};
 use crate::audit::error::AuditError;
-use crate::{Options, Report, verify_session_with, verify_with};
+use crate::options::Options;
+use crate::report::Report;
+use crate::session::verify_session_with;
+use crate::verdict::verify_with;
 
 /// A file with the verdict about it.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use streamweir_trace::Trace;
 
-use super::digest;
+use super::digest::digest;
 
 /// What anyone can count in a trace, and the digest that nothing else has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,13 @@ impl About {
             streams: trace.streams.len() as u64,
             accesses: trace.accesses.len() as u64,
             possible: trace.possible.len() as u64,
-            assumptions: trace.assumptions.clone(),
+            assumptions: trace
+                .assumptions
+                .iter()
+                .map(String::as_str)
+                .chain(trace.unfreed.assumption())
+                .map(str::to_owned)
+                .collect(),
         }
     }
 }

@@ -28,6 +28,7 @@ pub fn digest(trace: &Trace) -> String {
         unknown,
         stray,
         reserved,
+        unfreed,
         protocol,
         assumptions,
     } = trace;
@@ -39,6 +40,7 @@ pub fn digest(trace: &Trace) -> String {
         unknown,
         stray,
         reserved,
+        unfreed,
         protocol,
         assumptions,
     ));

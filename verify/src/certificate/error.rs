@@ -3,7 +3,8 @@
 use streamweir_trace::NodeId;
 use thiserror::Error;
 
-use crate::certificate::{About, VERSION};
+use super::about::About;
+use super::version::VERSION;
 
 /// Why a certificate proves nothing about a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

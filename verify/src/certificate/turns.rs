@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
 use streamweir_trace::{BufferId, ByteRange};
 
-use crate::rules::Context;
+use crate::context::Context;
 
 /// The touched buffers in their turns. False when they hand bytes to each other
 /// in a circle, or there and back: then no sequence holds.

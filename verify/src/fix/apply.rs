@@ -5,7 +5,7 @@ use streamweir_trace::{
     NodeId, NodeKind, StreamId, Trace,
 };
 
-use crate::Fix;
+use super::Fix;
 use crate::facts::Facts;
 use crate::graph::Graph;
 
@@ -143,7 +143,7 @@ fn register(trace: &mut Trace, range: ByteRange) {
             continue;
         };
         for param in &mut kernel.params {
-            let address = crate::rules::pointer(&param.bytes);
+            let address = param.address();
             if let Some(target) = &mut param.pointer
                 && target.buffer.is_none()
                 && address.is_none_or(|address| range.contains_byte(address))

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use streamweir_trace::{EdgeKind, NodeId};
 
-use crate::Site;
+use crate::site::Site;
 
 /// A node at which the two graphs differ, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

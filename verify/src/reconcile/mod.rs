@@ -23,10 +23,13 @@ use streamweir_trace::{Edge, EdgeKind, NodeId, Trace};
 
 pub use difference::{Difference, Mismatch};
 
-use crate::findings::{Cause, Finding};
+use crate::context::Context;
+use crate::error::VerifyError;
 use crate::graph::Graph;
-use crate::rules::{self, Context, Rule};
-use crate::{Fix, Options, Report, Site, VerifyError, report};
+use crate::options::Options;
+use crate::report::{self, Report};
+use crate::rules::{self, reconciliation};
+use crate::site::Site;
 
 /// Holds a read-back graph against the recorded one.
 ///
@@ -48,7 +51,7 @@ pub fn reconcile(
 
 /// [`verify`](crate::verify()), with the driver's order in place of the
 /// recorded one, and each difference between the two graphs as a hazard of
-/// [`Rule::Reconciliation`].
+/// [`Rule::Reconciliation`](crate::Rule::Reconciliation).
 ///
 /// # Errors
 /// As [`reconcile`].
@@ -74,13 +77,10 @@ pub fn verify_driver_with(
     let merged = merge(declared, read_back, matching)?;
     let context = Context::new(&merged.trace)?;
     let findings = rules::run(&context, options.limit);
-    for (tag, mismatch) in (0..).zip(mismatches(declared, read_back, &merged, &context)) {
-        findings.push(Finding {
-            tag,
-            second: mismatch.other_node(),
-            cause: Cause::Driver(mismatch.difference.to_string()),
-            ..Finding::of_node(Rule::Reconciliation, mismatch.site.node, Fix::CaptureAgain)
-        });
+    for (number, mismatch) in (0..).zip(mismatches(declared, read_back, &merged, &context)) {
+        let nodes = [mismatch.site.node, mismatch.other_node()];
+        let differs = mismatch.difference.to_string();
+        findings.push(reconciliation::finding(number, nodes, differs));
     }
     Ok(report::assemble(&context, findings, options))
 }

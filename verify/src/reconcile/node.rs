@@ -5,8 +5,7 @@ use std::fmt::Debug;
 
 use streamweir_trace::{CopyNode, KernelNode, Node, NodeKind, Param, Trace};
 
-use crate::reconcile::Difference;
-use crate::rules::pointer;
+use super::Difference;
 
 pub(super) fn compare(trace: &Trace, declared: &Node, driver: &Node) -> Vec<Difference> {
     let mut all = Vec::new();
@@ -87,7 +86,7 @@ fn params(trace: &Trace, a: &KernelNode, b: &KernelNode, all: &mut Vec<Differenc
             all.push(differing(trace, place, Some(param), driver));
         }
         let target = param.pointer.and_then(|target| target.buffer);
-        if let (Some(buffer), Some(address)) = (target, pointer(&param.bytes)) {
+        if let (Some(buffer), Some(address)) = (target, param.address()) {
             let buffer = trace.buffer(buffer);
             // One past the end is where an empty view stands.
             let inside = buffer.range.start <= address && address <= buffer.range.end;
@@ -115,7 +114,7 @@ fn differing(
     driver: Option<&Param>,
 ) -> Difference {
     let is_pointer = declared.is_some_and(|param| param.pointer.is_some());
-    let text = |param: &Param| match pointer(&param.bytes) {
+    let text = |param: &Param| match param.address() {
         Some(address) if is_pointer => format!("{address:#x}"),
         _ => param
             .bytes
@@ -123,7 +122,7 @@ fn differing(
             .map(|byte| format!("{byte:02x}"))
             .collect(),
     };
-    let address = driver.and_then(|param| pointer(&param.bytes));
+    let address = driver.and_then(Param::address);
     Difference::Param {
         place,
         name: declared

@@ -3,12 +3,14 @@
 
 use streamweir_trace::{AccessMode, BufferId, NodeId, Phase, Trace};
 
-use crate::certificate::{Certificate, pointers_assumed};
-use crate::findings::{Cause, Finding, Findings, Group};
-use crate::report::headline::headline;
-use crate::report::{BufferNote, Hazard, Report, Site, Stats, Subject, Verdict, draw};
-use crate::rules::{Context, growth};
-use crate::{Options, unanalysed};
+use super::drawing::draw;
+use super::model::{Hazard, Report, Stats, Subject, Verdict};
+use crate::certificate;
+use crate::context::Context;
+use crate::findings::{Finding, Findings, Group};
+use crate::options::Options;
+use crate::rules::{r09_growth, r10_not_analysed};
+use crate::site::{BufferNote, Site};
 
 /// The report of what the rules found.
 pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Options) -> Report {
@@ -20,7 +22,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         Some(false) => Verdict::Possible,
         Some(true) => Verdict::Hazard,
     };
-    let unanalysed = unanalysed::nodes(trace, &context.facts.opaque);
+    let unanalysed = context.facts.unanalysed(trace);
     let mut report = Report {
         capture: trace.name.clone(),
         subject: Subject::Capture,
@@ -32,8 +34,8 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
             .collect(),
         hazards_total,
         assumptions: assumptions(trace),
-        not_analysed: unanalysed::lines(trace, &unanalysed),
-        growth: growth(context),
+        not_analysed: r10_not_analysed::lines(trace, &unanalysed),
+        growth: r09_growth::growth(context),
         stats: Stats {
             nodes: trace.nodes.len() as u64,
             edges: trace.edges.len() as u64,
@@ -44,7 +46,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         certificate: None,
     };
     if report.verdict == Verdict::Safe && options.certificate {
-        report.certificate = Certificate::of_safe(context, unanalysed, comparisons);
+        report.certificate = certificate::of_safe(context, unanalysed, comparisons);
     }
     report
 }
@@ -53,6 +55,7 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
 /// stand in for declarations, that they do.
 fn assumptions(trace: &Trace) -> Vec<String> {
     let mut lines = trace.assumptions.clone();
+    lines.extend(trace.unfreed.assumption().map(str::to_owned));
     lines.extend(pointers_assumed(trace.possible.len()));
     lines
 }
@@ -61,30 +64,13 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
     let trace = context.trace;
     let Group { lead, buffers } = group;
     let earlier = earlier_use(context, &lead);
-    let first = match (lead.first, &lead.cause) {
-        (Some(node), _) => Site::of(trace, node, lead.modes[0]),
-        (None, Cause::Unjoined) => Site {
-            stream: lead
-                .tag
-                .checked_sub(1)
-                .and_then(|at| trace.streams.get(at as usize))
-                .map(|stream| stream.name.clone()),
-            ..Site::default()
-        },
-        (None, Cause::Protocol(entry)) => {
-            let entry = &trace.protocol[*entry as usize];
-            Site {
-                name: entry.call.clone(),
-                stream: entry.stream.map(|id| trace.stream(id).name.clone()),
-                launch: entry.line.clone(),
-                ..Site::default()
-            }
-        }
-        (None, _) => Site::default(),
+    let first = match lead.first {
+        Some(node) => Site::of(trace, node, lead.modes[0]),
+        None => lead.cause.place(trace),
     };
     let mut hazard = Hazard {
         rule: lead.rule,
-        what: headline(trace, &lead),
+        what: lead.cause.what(trace, &lead),
         first,
         second: lead.second.map(|node| Site::of(trace, node, lead.modes[1])),
         buffers: buffers
@@ -111,12 +97,12 @@ const LOOKED_AT: usize = 4096;
 /// Of a node that comes between two uses of a buffer, the last use before it:
 /// what the second one is to find, and what the node destroys.
 fn earlier_use(context: &Context<'_>, lead: &Finding) -> Option<(NodeId, Option<AccessMode>)> {
-    let (first, buffer) = match (&lead.cause, lead.first, lead.buffers[1]) {
-        (Cause::Between, Some(first), Some(buffer)) => (first, buffer),
+    let (first, buffer) = match (lead.first, lead.buffers[1]) {
+        (Some(first), Some(buffer)) if lead.cause.comes_between() => (first, buffer),
         _ => return None,
     };
     let uses = context.accesses.of(buffer).take(LOOKED_AT);
-    uses.take_while(|used| context.graph.position(used.node) < context.graph.position(first))
+    uses.take_while(|used| context.stands_before(used.node, first))
         .filter(|used| used.bytes.overlaps(&lead.bytes))
         .filter(|used| {
             context
@@ -125,4 +111,16 @@ fn earlier_use(context: &Context<'_>, lead: &Finding) -> Option<(NodeId, Option<
         })
         .last()
         .map(|used| (used.node, used.declared.then_some(used.mode)))
+}
+
+/// What a verdict takes for granted when there are words of parameters that may
+/// be pointers and that nothing declares.
+fn pointers_assumed(words: usize) -> Option<String> {
+    (words > 0).then(|| {
+        let plural = if words == 1 { "" } else { "s" };
+        format!(
+            "kernels touch no known memory but what is declared or what {words} word{plural} of their parameters point{} to",
+            if words == 1 { "s" } else { "" }
+        )
+    })
 }

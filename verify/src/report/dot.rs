@@ -11,7 +11,9 @@ use std::fmt::{self, Write};
 use streamweir_trace::{EdgeKind, NodeId, Trace};
 
 use super::layout::Layout;
-use crate::{Fix, Report, VerifyError};
+use super::model::Report;
+use crate::error::VerifyError;
+use crate::fix::Fix;
 
 /// The most characters of a name that a box shows; its tooltip has all of them.
 const SHOWN: usize = 48;

@@ -14,7 +14,7 @@
 
 use streamweir_trace::{NodeId, Trace};
 
-use crate::VerifyError;
+use crate::error::VerifyError;
 use crate::graph::Graph;
 
 /// Lanes and columns of one trace.

@@ -5,8 +5,9 @@ use std::fmt::{self, Display, Formatter};
 
 use streamweir_trace::AccessMode;
 
-use crate::Rule;
-use crate::report::{BufferNote, Hazard, RULES, Report, Site, Verdict};
+use super::model::{Hazard, RULES, Report, Verdict};
+use crate::rule::Rule;
+use crate::site::{BufferNote, Site};
 
 /// A number of things, in English.
 pub(super) struct Count(pub(super) u64, pub(super) &'static str);

@@ -15,21 +15,54 @@
 //! Which pairs to look at is the business of [`crate::sweep`]; here each is
 //! judged.
 
-use crate::Fix;
+use streamweir_trace::Trace;
+
 use crate::accesses::Touch;
-use crate::findings::{Cause, Finding};
-use crate::rules::Rule;
+use crate::findings::{Cause, Finding, Findings};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
+use crate::rules::pairs::{Pair, Pairs};
+use crate::sweep::{self, Met};
+
+pub(super) const NUMBER: &str = "R1";
+
+/// Nothing orders the two accesses.
+#[derive(Debug)]
+struct Unordered;
+
+impl Cause for Unordered {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let buffer = finding.buffer(trace, 0);
+        format!("nothing orders two accesses of the same bytes of \"{buffer}\"")
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, suspects } = input;
+    let mut pairs = Pairs::new(Rule::UnorderedConflict);
+    let compared = sweep::within_buffers(context, suspects, |met| match met {
+        Met::Pair(first, then) if conflict(first, then) => pairs.add(Pair {
+            first: *first,
+            then: *then,
+            proven: first.declared && then.declared,
+            way: (),
+        }),
+        Met::Pair(..) => {}
+        Met::NodeDone => pairs.close(findings, |pair| finding(&pair.first, &pair.then)),
+    });
+    findings.compared_times(compared);
+}
 
 /// Whether two accesses of one buffer that nothing orders are a hazard.
-pub(crate) fn conflict(first: &Touch, then: &Touch) -> bool {
+fn conflict(first: &Touch, then: &Touch) -> bool {
     first.node != then.node && first.mode.conflicts(then.mode)
 }
 
-/// The hazard of two such accesses, `first` earlier in the order of the graph.
-pub(crate) fn finding(first: &Touch, then: &Touch) -> Finding {
+fn finding(first: &Touch, then: &Touch) -> Finding {
     let fix = Fix::Join {
         after: first.node,
         before: then.node,
     };
-    Finding::of_pair(Rule::UnorderedConflict, Cause::Unordered, first, then, fix)
+    Finding::of_pair(Rule::UnorderedConflict, Unordered, first, then, fix)
 }

@@ -28,35 +28,86 @@
 //! Which pairs to look at is the business of [`crate::sweep`]; here each is
 //! judged.
 
-pub(super) mod untouched;
+mod untouched;
 
-use streamweir_trace::{BufferId, BufferKind};
+use streamweir_trace::{BufferId, BufferKind, Trace};
 
-use crate::Fix;
 use crate::accesses::Touch;
-use crate::findings::{Cause, Finding};
-use crate::rules::{Context, Rule};
-use crate::sweep::Direction;
+use crate::context::Context;
+use crate::findings::{self, Finding, Findings};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
+use crate::rules::pairs::{Pair, Pairs};
+use crate::sweep::{self, Direction, Met, overwrites_carried};
 
-/// The two accesses in the order of the graph, and whether that order is
-/// forced, when they may hand bytes over from one buffer to the other. `None`
-/// when they conflict whatever their order, or not at all.
-pub(crate) fn hand_over<'t>(
-    context: &Context<'_>,
-    x: &'t Touch,
-    y: &'t Touch,
-) -> Option<(&'t Touch, &'t Touch, bool)> {
-    let (first, then, forced) = context.ordered(x, y);
-    let conflict = x.mode.writes() || y.mode.writes();
-    let in_order = x.node != y.node && !overwrites_carried(context, first, then);
-    (conflict && in_order).then_some((first, then, forced))
+pub(super) const NUMBER: &str = "R2";
+
+/// In which way two buffers spoil each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// No path leads from one node to the other.
+    Unordered,
+    /// One node touches both buffers.
+    SameNode,
+    /// Ordered, but between two accesses of the other buffer.
+    Between,
+    /// Ordered, but the next replay relies on the bytes.
+    Carried,
+    /// Over bytes that the other buffer keeps and no node touches.
+    Untouched,
+}
+
+impl findings::Cause for Cause {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let [a, b] = [0, 1].map(|which| finding.buffer(trace, which));
+        match self {
+            Self::Unordered => {
+                format!("\"{a}\" and \"{b}\" share bytes, and nothing orders their accesses")
+            }
+            Self::SameNode => format!("one node uses \"{a}\" and \"{b}\", which share bytes"),
+            Self::Between => {
+                format!("\"{a}\" is used between two uses of \"{b}\", and they share bytes")
+            }
+            Self::Carried => format!(
+                "\"{a}\" and \"{b}\" share bytes that one of them keeps from replay to replay"
+            ),
+            Self::Untouched => format!(
+                "\"{a}\" is written over bytes that \"{b}\" keeps from replay to replay and that no node here touches"
+            ),
+        }
+    }
+
+    fn comes_between(&self) -> bool {
+        *self == Self::Between
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, suspects } = input;
+    let mut pairs = Pairs::new(Rule::SharedBytes);
+    let compared = sweep::across_buffers(context, suspects, |met, direction| match met {
+        Met::Pair(first, then) => {
+            if let Some(cause) = judge(context, first, then, direction) {
+                pairs.add(Pair {
+                    first: *first,
+                    then: *then,
+                    proven: proven(cause, first, then, direction),
+                    way: (cause, direction),
+                });
+            }
+        }
+        Met::NodeDone => pairs.close(findings, |pair| finding(context, &pair)),
+    });
+    findings.compared_times(compared);
+    untouched::check(context, findings);
 }
 
 /// The hazard of two overlapping accesses of two buffers, if they are one.
 /// `first` comes first in the order of the graph, and `direction` says which
 /// buffer ought to. With respect to declared accesses alone the hazard is
 /// proven.
-pub(crate) fn judge(
+fn judge(
     context: &Context<'_>,
     first: &Touch,
     then: &Touch,
@@ -80,7 +131,7 @@ pub(crate) fn judge(
 }
 
 /// Whether a hazard of these two is proven.
-pub(crate) fn proven(cause: &Cause, first: &Touch, then: &Touch, direction: Direction) -> bool {
+fn proven(cause: Cause, first: &Touch, then: &Touch, direction: Direction) -> bool {
     let declared = first.declared && then.declared;
     match cause {
         // Which buffer comes first must not rest on a possible access either.
@@ -89,23 +140,20 @@ pub(crate) fn proven(cause: &Cause, first: &Touch, then: &Touch, direction: Dire
     }
 }
 
-/// The hazard in full.
-pub(crate) fn finding(
-    context: &Context<'_>,
-    cause: Cause,
-    first: &Touch,
-    then: &Touch,
-    direction: Direction,
-) -> Finding {
-    let proven = proven(&cause, first, then, direction);
-    let leader = if proven {
-        direction.declared
-    } else {
-        direction.all
+fn finding(context: &Context<'_>, pair: &Pair<(Cause, Direction)>) -> Finding {
+    let Pair {
+        first,
+        then,
+        proven,
+        way: (cause, direction),
+    } = pair;
+    let leader = match proven {
+        true => direction.declared,
+        false => direction.all,
     };
     // Where order can still be added it must point the way of the other
     // accesses, or moving a buffer is the only remedy.
-    let fix = if cause == Cause::Unordered && leader == Some(first.buffer) {
+    let fix = if *cause == Cause::Unordered && leader == Some(first.buffer) {
         Fix::Join {
             after: first.node,
             before: then.node,
@@ -116,22 +164,9 @@ pub(crate) fn finding(
         }
     };
     Finding {
-        proven,
-        ..Finding::of_pair(Rule::SharedBytes, cause, first, then, fix)
+        proven: *proven,
+        ..Finding::of_pair(Rule::SharedBytes, *cause, first, then, fix)
     }
-}
-
-/// Whether one of two ordered accesses destroys what the other's buffer carries
-/// into the next replay.
-fn overwrites_carried(context: &Context<'_>, first: &Touch, then: &Touch) -> bool {
-    let clobbers = |writer: &Touch, owner: &Touch, after: bool| {
-        carried(context, owner.buffer) && writer.mode.writes() && (owner.mode.reads() || after)
-    };
-    clobbers(first, then, false) || clobbers(then, first, true)
-}
-
-fn carried(context: &Context<'_>, buffer: BufferId) -> bool {
-    context.trace.buffer(buffer).carried
 }
 
 /// Which of two buffers to give bytes of its own: scratch rather than memory

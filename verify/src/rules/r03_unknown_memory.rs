@@ -8,14 +8,44 @@
 //!          drop(p);                               drop(p);   // the graph keeps it alive
 //! ```
 
-use streamweir_trace::{ByteRange, NodeKind, StrayMemory};
+use streamweir_trace::{ByteRange, NodeId, NodeKind, StrayMemory, Trace};
 
-use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule, stray_words};
+use crate::findings::{self, Finding, Findings, Subject};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
+use crate::rules::stray_words;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    for (tag, access) in (1_u32..).zip(&context.trace.unknown) {
+pub(super) const NUMBER: &str = "R3";
+
+/// What lies in no known memory.
+#[derive(Debug)]
+enum Cause {
+    /// A declared range.
+    Range,
+    /// A declared pointer parameter of this node, by its place.
+    Pointer { node: NodeId, place: u32 },
+}
+
+impl findings::Cause for Cause {
+    fn what(&self, trace: &Trace, _: &Finding) -> String {
+        let Self::Pointer { node, place } = *self else {
+            return "an access to memory that is no known buffer".to_owned();
+        };
+        let param = match &trace.node(node).kind {
+            NodeKind::Kernel(kernel) => kernel.params.get(place as usize),
+            _ => None,
+        };
+        match param.map_or("", |param| param.name.as_str()) {
+            "" => format!("parameter {place} points into no known memory"),
+            name => format!("parameter {place} \"{name}\" points into no known memory"),
+        }
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
+    for (at, access) in (0_u32..).zip(&context.trace.unknown) {
         if access.range.is_empty() {
             continue;
         }
@@ -23,11 +53,10 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             range: access.range,
         };
         findings.push(Finding {
-            tag,
-            cause: Cause::UnknownRange,
+            subject: Subject::UnknownAccess(at),
             modes: [Some(access.mode), None],
             bytes: access.range,
-            ..Finding::of_node(Rule::UnknownMemory, access.node, fix)
+            ..Finding::of_node(Rule::UnknownMemory, Cause::Range, access.node, fix)
         });
     }
     for &node in &context.facts.unknown_pointers {
@@ -36,7 +65,7 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
         };
         for (place, param) in (0_u32..).zip(&kernel.params) {
             let unknown = param.pointer.is_some_and(|target| target.buffer.is_none());
-            let address = pointer(&param.bytes);
+            let address = param.address();
             // A null pointer refers to nothing; optional arguments pass it.
             if !unknown || address == Some(0) {
                 continue;
@@ -44,20 +73,14 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             let bytes = address
                 .and_then(|address| ByteRange::from_len(address, 1))
                 .unwrap_or_default();
-            // The node's pointers are told apart from its ranges by the high
-            // bit, and from each other by their place.
+            let cause = Cause::Pointer { node, place };
+            let fix = Fix::Register { range: bytes };
             findings.push(Finding {
-                tag: 1 << 31 | place,
-                cause: Cause::UnknownPointer(place),
+                subject: Subject::Param(place),
                 bytes,
-                ..Finding::of_node(Rule::UnknownMemory, node, Fix::Register { range: bytes })
+                ..Finding::of_node(Rule::UnknownMemory, cause, node, fix)
             });
         }
     }
-    stray_words::check(context, StrayMemory::Live, findings);
-}
-
-/// The address in an 8-byte parameter.
-pub(crate) fn pointer(bytes: &[u8]) -> Option<u64> {
-    bytes.try_into().ok().map(u64::from_le_bytes)
+    stray_words::check(context, Rule::UnknownMemory, StrayMemory::Live, findings);
 }

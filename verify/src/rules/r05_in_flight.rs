@@ -18,6 +18,8 @@
 
 use streamweir_trace::session::{Step, StepKind};
 
+pub(super) const NUMBER: &str = "R5";
+
 /// What is wrong about two steps that may be in flight together.
 pub(crate) fn headline(steps: [&Step; 2], buffer: &str) -> String {
     let launches = |step: &&Step| matches!(step.kind, StepKind::Launch { .. });

@@ -11,19 +11,73 @@
 //! end. That is a question of edges of any kind, as the driver asks it. One
 //! hazard is raised per stream, at the last of its nodes that leads nowhere.
 
-use streamweir_trace::{NodeId, StreamId};
+use streamweir_trace::{NodeId, ProtocolBreak, StreamId, Trace};
 
-use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::findings::{self, Finding, Findings, Subject};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
+use crate::site::Site;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+pub(super) const NUMBER: &str = "R6";
+
+/// What the capture did not keep to.
+#[derive(Debug)]
+enum Cause {
+    /// Work of a stream, or of no known one, does not reach the end of the
+    /// origin.
+    Unjoined(Option<StreamId>),
+    /// An entry of the trace's protocol table.
+    Broken(u32),
+}
+
+impl Cause {
+    fn entry<'t>(&self, trace: &'t Trace) -> Option<&'t ProtocolBreak> {
+        match self {
+            Self::Broken(at) => trace.protocol.get(*at as usize),
+            Self::Unjoined(_) => None,
+        }
+    }
+}
+
+impl findings::Cause for Cause {
+    fn what(&self, trace: &Trace, _: &Finding) -> String {
+        match (self, self.entry(trace)) {
+            (_, Some(entry)) => format!("`{}`: {}", entry.call, entry.what),
+            (Self::Unjoined(Some(stream)), _) => {
+                let name = &trace.stream(*stream).name;
+                format!("the work of stream \"{name}\" is not joined")
+            }
+            _ => "work on no known stream is not joined".to_owned(),
+        }
+    }
+
+    fn place(&self, trace: &Trace) -> Site {
+        let name = |stream: StreamId| trace.stream(stream).name.clone();
+        match (self, self.entry(trace)) {
+            (_, Some(entry)) => Site {
+                name: entry.call.clone(),
+                stream: entry.stream.map(name),
+                launch: entry.line.clone(),
+                ..Site::default()
+            },
+            (Self::Unjoined(stream), _) => Site {
+                stream: stream.map(name),
+                ..Site::default()
+            },
+            _ => Site::default(),
+        }
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
     let trace = context.trace;
     for (at, entry) in (0_u32..).zip(&trace.protocol) {
+        let fix = Fix::Withdraw { entry: at };
         findings.push(Finding {
-            tag: 1 << 31 | at,
-            cause: Cause::Protocol(at),
-            ..Finding::of_node(Rule::Protocol, entry.node, Fix::Withdraw { entry: at })
+            subject: Subject::Protocol(at),
+            ..Finding::of_node(Rule::Protocol, Cause::Broken(at), entry.node, fix)
         });
     }
     let Some(origin) = trace.streams.first() else {
@@ -64,9 +118,9 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
 }
 
 fn unjoined_work(stream: Option<StreamId>, last: Option<NodeId>) -> Finding {
+    let fix = Fix::JoinAtEnd { stream, last };
     Finding {
-        tag: stream.map_or(0, |stream| stream.0 + 1),
-        cause: Cause::Unjoined,
-        ..Finding::of_node(Rule::Protocol, last, Fix::JoinAtEnd { stream, last })
+        subject: Subject::Stream(stream),
+        ..Finding::of_node(Rule::Protocol, Cause::Unjoined(stream), last, fix)
     }
 }

@@ -8,25 +8,38 @@
 //!
 //! An instantiation with `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`, or
 //! a launcher that frees the memory itself between two launches, makes it well.
-//! Neither is a property of the graph, so a trace says so as an assumption,
-//! [`FREED_BY_LAUNCHER`], and every verdict that rests on it prints it.
+//! Neither is a property of the graph, so a trace says so ([`Unfreed`]), and
+//! every verdict that rests on it prints it.
 //!
 //! The drivers' documentation of `cuGraphLaunch` is where this comes from.
 
-use crate::Fix;
+use streamweir_trace::{Trace, Unfreed};
+
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
 
-/// The assumption under which a graph may leave memory to whoever launches it.
-/// Push it to [`Trace::assumptions`](streamweir_trace::Trace::assumptions) of a
-/// graph that is instantiated with auto-free, or whose memory is freed between
-/// two launches; R7 then says nothing.
-pub const FREED_BY_LAUNCHER: &str =
-    "memory that the graph allocates and does not free is freed before each further launch";
+pub(super) const NUMBER: &str = "R7";
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    let assumed = |line: &String| line == FREED_BY_LAUNCHER;
-    if context.trace.assumptions.iter().any(assumed) {
+/// No node of the graph frees what one of them allocates.
+#[derive(Debug)]
+struct NeverFreed;
+
+impl Cause for NeverFreed {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        if finding.buffers[0].is_none() {
+            return "the graph allocates memory that no node of it frees, so its second launch fails"
+                .to_owned();
+        }
+        let buffer = finding.buffer(trace, 0);
+        format!("no node of the graph frees \"{buffer}\", so the second launch fails")
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
+    if context.trace.unfreed == Unfreed::FreedByLauncher {
         return;
     }
     for held in context.graph_memory.unfreed() {
@@ -35,10 +48,9 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             instead_of: None,
         };
         findings.push(Finding {
-            cause: Cause::NeverFreed,
             buffers: [held.buffer, None],
             bytes: held.bytes,
-            ..Finding::of_node(Rule::NotRelaunchable, held.node, fix)
+            ..Finding::of_node(Rule::NotRelaunchable, NeverFreed, held.node, fix)
         });
     }
 }

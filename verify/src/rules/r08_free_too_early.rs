@@ -20,14 +20,54 @@
 //! say, and the hazard is a possible one. It is proven when the address is that
 //! of a buffer with another owner.
 
-use streamweir_trace::{BufferKind, Phase};
+use streamweir_trace::{BufferKind, NodeId, Phase, Trace};
 
-use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
+use crate::accesses::Touch;
+use crate::context::Context;
+use crate::findings::{self, Finding, Findings};
+use crate::fix::Fix;
 use crate::graph_memory::StrayFree;
-use crate::rules::{Context, Rule};
+use crate::rule::Rule;
+use crate::rules::input::Input;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+pub(super) const NUMBER: &str = "R8";
+
+/// What is wrong about a free node.
+#[derive(Debug)]
+enum Cause {
+    /// A node may still use the memory.
+    WhileUsed,
+    /// It may run before the allocation node.
+    BeforeAlloc,
+    /// The memory has a free node already.
+    Twice,
+    /// The graph does not allocate the memory.
+    Foreign,
+}
+
+impl findings::Cause for Cause {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let buffer = finding.buffer(trace, 0);
+        match self {
+            Self::WhileUsed => {
+                format!("\"{buffer}\" is used by a node that does not end before its free node")
+            }
+            Self::BeforeAlloc => {
+                "a free node does not come after the allocation of what it frees".to_owned()
+            }
+            Self::Twice => "memory of the graph is freed a second time".to_owned(),
+            Self::Foreign if finding.buffers[0].is_none() => {
+                "a free node of memory that no node of this graph allocates".to_owned()
+            }
+            Self::Foreign => {
+                format!("a free node frees \"{buffer}\", which no node of this graph allocates")
+            }
+        }
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
     let memory = &context.graph_memory;
     if memory.is_empty() {
         return;
@@ -40,28 +80,10 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             continue;
         };
         findings.compared();
-        if context
-            .reach
-            .ends_before(touch.node, free, Phase::BeforeWait)
-        {
-            continue;
+        let reach = &context.reach;
+        if !reach.ends_before(touch.node, free, Phase::BeforeWait) {
+            findings.push(while_used(context, &touch, alloc, free));
         }
-        let position = |node| context.graph.position(node);
-        let fix = if position(touch.node) < position(free) {
-            Fix::Join {
-                after: touch.node,
-                before: free,
-            }
-        } else {
-            Fix::FreeAtEnd {
-                alloc,
-                instead_of: Some(free),
-            }
-        };
-        findings.push(Finding {
-            second: Some(free),
-            ..Finding::of_touch(Rule::FreeTooEarly, Cause::FreedWhileUsed, &touch, fix)
-        });
     }
     for (alloc, free) in memory.pairs() {
         findings.compared();
@@ -72,28 +94,47 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
             };
             findings.push(Finding {
                 second: Some(free),
-                cause: Cause::FreedBeforeAlloc,
-                ..Finding::of_node(Rule::FreeTooEarly, alloc, fix)
+                ..Finding::of_node(Rule::FreeTooEarly, Cause::BeforeAlloc, alloc, fix)
             });
         }
     }
     for stray in memory.stray_frees() {
-        let (node, second, cause, buffer, proven) = match *stray {
-            StrayFree::Twice {
-                node,
-                first,
-                buffer,
-            } => (node, Some(first), Cause::FreedTwice, buffer, true),
-            StrayFree::Foreign { node, buffer } => {
-                (node, None, Cause::FreesForeign, buffer, buffer.is_some())
-            }
-        };
-        findings.push(Finding {
-            second,
-            cause,
-            buffers: [buffer, None],
-            proven,
-            ..Finding::of_node(Rule::FreeTooEarly, node, Fix::DropFree { node })
-        });
+        findings.push(of_nothing(stray));
+    }
+}
+
+fn while_used(context: &Context<'_>, touch: &Touch, alloc: NodeId, free: NodeId) -> Finding {
+    let fix = match context.stands_before(touch.node, free) {
+        true => Fix::Join {
+            after: touch.node,
+            before: free,
+        },
+        false => Fix::FreeAtEnd {
+            alloc,
+            instead_of: Some(free),
+        },
+    };
+    Finding {
+        second: Some(free),
+        ..Finding::of_touch(Rule::FreeTooEarly, Cause::WhileUsed, touch, fix)
+    }
+}
+
+fn of_nothing(stray: &StrayFree) -> Finding {
+    let (node, second, cause, buffer, proven) = match *stray {
+        StrayFree::Twice {
+            node,
+            first,
+            buffer,
+        } => (node, Some(first), Cause::Twice, buffer, true),
+        StrayFree::Foreign { node, buffer } => {
+            (node, None, Cause::Foreign, buffer, buffer.is_some())
+        }
+    };
+    Finding {
+        second,
+        buffers: [buffer, None],
+        proven,
+        ..Finding::of_node(Rule::FreeTooEarly, cause, node, Fix::DropFree { node })
     }
 }

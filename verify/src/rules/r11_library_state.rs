@@ -11,14 +11,31 @@
 //!
 //! Nodes on no known stream are left to R1.
 
-use streamweir_trace::BufferKind;
+use streamweir_trace::{BufferKind, Trace};
 
-use crate::Fix;
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
-    if !has_workspace(context) {
+pub(super) const NUMBER: &str = "R11";
+
+/// A stream uses the workspace of another.
+#[derive(Debug)]
+struct ForeignStream;
+
+impl Cause for ForeignStream {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let buffer = finding.buffer(trace, 0);
+        format!("workspace \"{buffer}\" is used by a stream that does not own it")
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
+    let is_workspace = |kind: &BufferKind| matches!(kind, BufferKind::Workspace { .. });
+    let buffers = &context.trace.buffers;
+    if !buffers.iter().any(|buffer| is_workspace(&buffer.kind)) {
         return;
     }
     for touch in context.accesses.all() {
@@ -26,25 +43,14 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
         else {
             continue;
         };
-        match context.facts.stream(touch.node) {
-            Some(stream) if stream != owner => {
-                let fix = Fix::OwnWorkspace {
-                    buffer: touch.buffer,
-                    stream,
-                };
-                findings.push(Finding::of_touch(
-                    Rule::LibraryState,
-                    Cause::ForeignStream,
-                    &touch,
-                    fix,
-                ));
-            }
-            _ => {}
+        let user = context.facts.stream(touch.node);
+        if let Some(stream) = user.filter(|user| *user != owner) {
+            let fix = Fix::OwnWorkspace {
+                buffer: touch.buffer,
+                stream,
+            };
+            let finding = Finding::of_touch(Rule::LibraryState, ForeignStream, &touch, fix);
+            findings.push(finding);
         }
     }
-}
-
-fn has_workspace(context: &Context<'_>) -> bool {
-    let mut buffers = context.trace.buffers.iter();
-    buffers.any(|buffer| matches!(buffer.kind, BufferKind::Workspace { .. }))
 }

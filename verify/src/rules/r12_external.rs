@@ -19,6 +19,8 @@
 use streamweir_trace::AccessMode;
 use streamweir_trace::session::{Session, Step, StepKind};
 
+pub(super) const NUMBER: &str = "R12";
+
 /// Whether a step is a producer or consumer outside of graphs and of the
 /// program's own kernels.
 pub(crate) fn is_outside(session: &Session, step: &Step) -> bool {

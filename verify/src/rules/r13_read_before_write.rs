@@ -22,20 +22,36 @@
 
 use std::collections::HashMap;
 
-use streamweir_trace::{BufferId, ByteRange};
+use streamweir_trace::{BufferId, ByteRange, RangeSet, Trace};
 
-use crate::Fix;
 use crate::accesses::Touch;
+use crate::context::Context;
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
-use crate::sweep::first_gap;
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
 
-/// Checks the accesses of these numbers, given in the order of the graph.
-pub(super) fn check(context: &Context<'_>, reads: &[u32], findings: &Findings) {
+pub(super) const NUMBER: &str = "R13";
+
+/// Nothing has written the bytes.
+#[derive(Debug)]
+struct Unwritten;
+
+impl Cause for Unwritten {
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let buffer = finding.buffer(trace, 0);
+        format!("\"{buffer}\" is read before anything has written it in this replay")
+    }
+}
+
+/// Checks the reads that the sweep has doubts about, which come in the order of
+/// the graph.
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, suspects } = input;
     // The writes of each buffer in the order of the graph.
     let mut writes: HashMap<BufferId, Vec<Touch>> = HashMap::new();
     let mut node = None;
-    for &id in reads {
+    for &id in &suspects.unwritten {
         let read = context.accesses.touch(id);
         // All findings of a hazard are about one node.
         if node.replace(read.node) != Some(read.node) {
@@ -53,7 +69,6 @@ pub(super) fn check(context: &Context<'_>, reads: &[u32], findings: &Findings) {
             });
         }
     }
-    findings.close();
 }
 
 /// The lowest bytes of `read` that no earlier write covers; writes that are
@@ -65,7 +80,7 @@ fn uncovered(
     possible: bool,
     findings: &Findings,
 ) -> Option<ByteRange> {
-    let mut covered: Vec<ByteRange> = Vec::new();
+    let mut covered = RangeSet::new();
     let here = context.graph.position(read.node);
     for write in writes {
         if context.graph.position(write.node) >= here {
@@ -79,10 +94,10 @@ fn uncovered(
             if write.bytes.contains(&read.bytes) {
                 return None;
             }
-            covered.push(write.bytes);
+            covered.insert(write.bytes);
         }
     }
-    first_gap(read.bytes, &mut covered)
+    covered.gaps(read.bytes).next()
 }
 
 fn unwritten(context: &Context<'_>, read: &Touch, gap: ByteRange, writes: &[Touch]) -> Finding {
@@ -110,6 +125,6 @@ fn unwritten(context: &Context<'_>, read: &Touch, gap: ByteRange, writes: &[Touc
         second: late.map(|write| write.node),
         modes: [Some(read.mode), late.map(|write| write.mode)],
         bytes: gap,
-        ..Finding::of_touch(Rule::ReadBeforeWrite, Cause::Unwritten, read, fix)
+        ..Finding::of_touch(Rule::ReadBeforeWrite, Unwritten, read, fix)
     }
 }

@@ -21,13 +21,30 @@
 //! Nodes that may hold kernels of which nothing is known, such as child graphs
 //! and conditional bodies, make the hazard a possible one.
 
-use streamweir_trace::{NodeId, NodeKind, Phase};
+use streamweir_trace::{NodeId, NodeKind, Phase, Trace};
 
-use crate::Fix;
+use crate::context::Context;
 use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::fix::Fix;
+use crate::rule::Rule;
+use crate::rules::input::Input;
 
-pub(super) fn check(context: &Context<'_>, findings: &Findings) {
+pub(super) const NUMBER: &str = "R14";
+
+/// Blocks that spin, beside a kernel that may take their place.
+#[derive(Debug)]
+struct NotResident;
+
+impl Cause for NotResident {
+    fn what(&self, _: &Trace, _: &Finding) -> String {
+        "kernels may run together, and the blocks of one spin on each other with nothing to \
+         guarantee that all of them are resident"
+            .to_owned()
+    }
+}
+
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+    let Input { context, .. } = input;
     for &spin in &context.facts.spinning {
         check_node(context, spin, findings);
     }
@@ -91,8 +108,7 @@ fn beside_each_other(first: NodeId, then: NodeId, proven: bool) -> Finding {
     };
     Finding {
         second: Some(then),
-        cause: Cause::NotResident,
         proven,
-        ..Finding::of_node(Rule::CoResidency, first, fix)
+        ..Finding::of_node(Rule::CoResidency, NotResident, first, fix)
     }
 }

@@ -10,31 +10,50 @@
 //! Both are possible and never proven: bytes of a parameter that the kernel does
 //! not use may hold an old address.
 
-use streamweir_trace::{ByteRange, StrayMemory};
+use streamweir_trace::{ByteRange, StrayMemory, StrayWord, Trace};
 
-use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
+use crate::context::Context;
+use crate::findings::{Cause, Finding, Findings, Subject};
+use crate::fix::Fix;
+use crate::rule::Rule;
 
-/// The words that point to memory of this state: `Live` is R3, `Freed` is R4.
-pub(super) fn check(context: &Context<'_>, state: StrayMemory, findings: &Findings) {
+/// A word of a parameter that points to memory outside of all buffers, by its
+/// place among the stray words.
+#[derive(Debug)]
+struct Points(u32);
+
+impl Cause for Points {
+    fn what(&self, trace: &Trace, _: &Finding) -> String {
+        let StrayWord {
+            param,
+            at,
+            memory,
+            name,
+            ..
+        } = &trace.stray[self.0 as usize];
+        let memory = match (memory, name.as_str()) {
+            (StrayMemory::Live, "") => "memory that nothing keeps alive".to_owned(),
+            (StrayMemory::Live, name) => format!("\"{name}\", which nothing keeps alive"),
+            (StrayMemory::Freed, "") => "memory that had been freed".to_owned(),
+            (StrayMemory::Freed, name) => format!("\"{name}\", which had been freed"),
+        };
+        format!("a word of parameter {param} is the address {at:#x} of {memory}")
+    }
+}
+
+/// Raises a hazard of `rule` for each word that points to memory of this state.
+pub(super) fn check(context: &Context<'_>, rule: Rule, state: StrayMemory, findings: &Findings) {
     for (at, word) in (0_u32..).zip(&context.trace.stray) {
         if word.memory != state {
             continue;
         }
-        let rule = match state {
-            StrayMemory::Live => Rule::UnknownMemory,
-            StrayMemory::Freed => Rule::OwnerGone,
-        };
         let bytes = ByteRange::from_len(word.at, 1).unwrap_or_default();
-        // Told apart from the other findings of the two rules by the bit below
-        // the one that pointers have.
+        let fix = Fix::Register { range: bytes };
         findings.push(Finding {
-            tag: 1 << 30 | at,
-            cause: Cause::StrayWord(at),
+            subject: Subject::StrayWord(at),
             bytes,
             proven: false,
-            ..Finding::of_node(rule, word.node, Fix::Register { range: bytes })
+            ..Finding::of_node(rule, Points(at), word.node, fix)
         });
     }
 }

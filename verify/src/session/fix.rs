@@ -4,7 +4,7 @@ use streamweir_trace::session::{Session, Step};
 use streamweir_trace::{ByteRange, NodeId, StepId};
 
 use super::regions::addresses;
-use crate::Fix;
+use crate::fix::Fix;
 
 /// The session with the change of a hazard made: an event that one step is
 /// followed by and the other waits for, or a reader moved in front of what

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use streamweir_trace::session::{Session, Use};
-use streamweir_trace::{AccessMode, BufferId, ByteRange, GraphId, Trace};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, GraphId, RangeSet, Trace};
 
+use crate::error::VerifyError;
 use crate::facts::Facts;
-use crate::{VerifyError, unanalysed};
+use crate::rules::r10_not_analysed;
 
 /// Adds an executable graph to `session`: the bytes that the nodes of `trace`
 /// read and write, of whatever memory, with the buffers that hold them. A buffer
@@ -49,37 +50,26 @@ pub fn add_graph(session: &mut Session, trace: &Trace) -> Result<GraphId, Verify
     }
     let mut uses: Vec<Use> = ranges
         .into_iter()
-        .flat_map(|((buffer, mode), mut ranges)| {
-            let merged = merge(&mut ranges);
-            merged
-                .into_iter()
-                .map(move |bytes| Use::new(buffer, bytes, mode))
+        .flat_map(|((buffer, mode), ranges)| {
+            let merged: RangeSet = ranges.into_iter().collect();
+            let merged = merged.as_slice().to_vec();
+            let all = merged.into_iter();
+            all.map(move |bytes| Use::new(buffer, bytes, mode))
         })
         .collect();
     uses.sort_unstable();
     let id = session.add_graph(trace.name.clone(), uses);
     let graph = &mut session.graphs[id.index()];
     graph.assumptions = trace.assumptions.clone();
+    let unfreed = trace.unfreed.assumption();
+    graph.assumptions.extend(unfreed.map(str::to_owned));
     if !trace.possible.is_empty() {
         graph.assumptions.push(format!(
             "none of its {} possible accesses happens",
             trace.possible.len()
         ));
     }
-    graph.not_analysed =
-        unanalysed::lines(trace, &unanalysed::nodes(trace, &Facts::new(trace).opaque));
+    let unanalysed = Facts::new(trace).unanalysed(trace);
+    graph.not_analysed = r10_not_analysed::lines(trace, &unanalysed);
     Ok(id)
-}
-
-/// The same bytes in as few ranges as can be.
-fn merge(ranges: &mut [ByteRange]) -> Vec<ByteRange> {
-    ranges.sort_unstable();
-    let mut merged: Vec<ByteRange> = Vec::new();
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(*range),
-        }
-    }
-    merged
 }

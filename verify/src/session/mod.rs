@@ -62,9 +62,11 @@ use crate::Verdict;
 #[cfg(doc)]
 use streamweir_trace::Trace;
 
-use crate::report::assemble;
-use crate::rules::{self, Context};
-use crate::{Options, Report, VerifyError};
+use crate::context::Context;
+use crate::error::VerifyError;
+use crate::options::Options;
+use crate::report::{Report, assemble};
+use crate::rules;
 
 /// Checks a session against R5 and R12, with default [`Options`].
 ///

@@ -7,7 +7,7 @@
 use streamweir_trace::session::Session;
 use streamweir_trace::{Access, BufferId, ByteRange, NodeId, Phase, StepId, Trace};
 
-use crate::rules::Context;
+use crate::context::Context;
 
 /// A step that overwrites what a later one is to read.
 #[derive(Clone, Copy, Debug)]

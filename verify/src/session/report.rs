@@ -8,10 +8,12 @@ use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace};
 use super::fix::read_earlier;
 use super::outputs::Overwritten;
 use super::regions::addresses;
-use crate::report::{Site, Subject, draw};
-use crate::rules::Context;
+use crate::context::Context;
+use crate::fix::Fix;
+use crate::report::{Hazard, Report, Subject, Verdict, draw};
+use crate::rule::Rule;
 use crate::rules::{r05_in_flight as in_flight, r12_external as external};
-use crate::{BufferNote, Fix, Hazard, Report, Rule, Verdict};
+use crate::site::{BufferNote, Site};
 
 /// The report of the session, from that of its lowered trace.
 pub(super) fn put_into_words(

@@ -1,27 +1,34 @@
-//! Pass 2: the pairs of nodes that conflict, where pass 1 says that there are
-//! any.
+//! Pass 2: the pairs of accesses that may conflict, where pass 1 says that there
+//! are any.
 //!
 //! The suspect accesses are taken in the order of the graph once more, and
 //! nothing is forgotten this time: for each block of bytes the accesses of each
 //! chain hang together, latest first. A chain is walked back from its latest
 //! access until one is ordered, since all before that one are ordered too.
 //!
-//! A pair of nodes is met at the later one of the two, so it is known in full,
-//! and counted, once that node is done. Only what the report will list is kept.
+//! A pair of nodes is met at the later one of the two, so it is known in full
+//! once that node is done.
 
 use std::collections::HashMap;
 
-use streamweir_trace::NodeId;
+use streamweir_trace::{BufferId, NodeId};
 
-use crate::accesses::Touch;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::r01_unordered_conflict as unordered_conflict;
-use crate::rules::r02_shared_bytes as shared_bytes;
-use crate::rules::{Context, Rule};
-
+use super::bits::Bits;
 use super::history::{Class, Entry};
+use super::suspects::{Suspects, entry};
 use super::tangle::{Direction, Tangle};
-use super::{Suspects, entry};
+use crate::accesses::Touch;
+use crate::context::Context;
+
+/// What pass 2 meets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Met<'t> {
+    /// Two accesses that share a byte; the first stands first in the order of the
+    /// graph, or is of the same node.
+    Pair(&'t Touch, &'t Touch),
+    /// All pairs of one later node have been met.
+    NodeDone,
+}
 
 /// An access with something to answer for.
 #[derive(Clone, Copy, Debug)]
@@ -32,62 +39,104 @@ struct Suspect {
     to: u32,
 }
 
-/// Lists the hazards of R1 and R2.
-pub(crate) fn list(context: &Context<'_>, suspects: &Suspects, findings: &Findings) {
+/// Hands over the pairs of accesses of one buffer that are not ordered (R1), and
+/// says how many questions about order it took.
+pub(crate) fn within_buffers(
+    context: &Context<'_>,
+    suspects: &Suspects,
+    mut seen: impl FnMut(Met<'_>),
+) -> u64 {
+    let racing = &suspects.racing;
+    if racing.is_empty() {
+        return 0;
+    }
+    let accesses = &context.accesses;
+    let all = concerned(context, |_, from, to| racing.any(from, to));
+    let mut blocks = Blocks::new(&all);
+    let mut compared = 0;
+    for of_node in all.chunk_by(|a, b| a.node == b.node) {
+        for suspect in of_node {
+            let touch = accesses.touch(suspect.id);
+            blocks.meet(context, racing, suspect, |id| {
+                let earlier = accesses.touch(id);
+                if earlier.buffer == touch.buffer {
+                    compared += 1;
+                    if earlier.bytes.overlaps(&touch.bytes) {
+                        seen(Met::Pair(&earlier, &touch));
+                    }
+                }
+            });
+        }
+        seen(Met::NodeDone);
+    }
+    compared
+}
+
+/// Hands over the pairs of accesses of two buffers that are not ordered, or that
+/// spoil what one of the two holds (R2), with the buffer that comes first of the
+/// two; and says how many questions about order it took.
+pub(crate) fn across_buffers(
+    context: &Context<'_>,
+    suspects: &Suspects,
+    mut seen: impl FnMut(Met<'_>, Direction),
+) -> u64 {
     let Suspects {
         racing, tangled, ..
     } = suspects;
     if racing.is_empty() && tangled.is_empty() {
-        return;
+        return 0;
     }
     let tangle = Tangle::new(context, tangled);
     let accesses = &context.accesses;
-    let all: Vec<Suspect> = accesses
-        .ids()
-        .filter_map(|id| {
-            let (buffer, bytes) = accesses.place(id);
-            let (from, to) = context.map.covered(accesses.life(buffer).cells, bytes);
-            let node = accesses.kind(id).node;
-            let concerned =
-                from < to && (racing.any(from, to) || !tangle.partners(buffer).is_empty());
-            concerned.then_some(Suspect { id, node, from, to })
-        })
-        .collect();
+    let all = concerned(context, |buffer, from, to| {
+        racing.any(from, to) || !tangle.partners(buffer).is_empty()
+    });
     let mut blocks = Blocks::new(&all);
-    let mut pairs = Pairs::default();
+    let mut compared = 0;
     for of_node in all.chunk_by(|a, b| a.node == b.node) {
         for suspect in of_node {
             let touch = accesses.touch(suspect.id);
             for &(other, direction) in tangle.partners(touch.buffer) {
                 for user in tangle.users(other, touch.bytes) {
                     if comes_first(context, user, &touch) {
-                        findings.compared();
-                        pairs.shared(context, user, &touch, direction);
+                        compared += 1;
+                        seen(Met::Pair(user, &touch), direction);
                     }
                 }
             }
-            blocks.meet(context, suspects, suspect, |id| {
-                findings.compared();
+            blocks.meet(context, racing, suspect, |id| {
                 let earlier = accesses.touch(id);
-                if !earlier.bytes.overlaps(&touch.bytes) {
+                if earlier.buffer == touch.buffer {
                     return;
                 }
-                if earlier.buffer == touch.buffer {
-                    if unordered_conflict::conflict(&earlier, &touch) {
-                        pairs.add(Rule::UnorderedConflict, Cause::Unordered, &earlier, &touch);
-                    }
-                } else if accesses
-                    .life(earlier.buffer)
-                    .is_apart_from(accesses.life(touch.buffer))
-                {
-                    // Of buffers that are not, the tangle knows.
+                compared += 1;
+                let lives = [earlier.buffer, touch.buffer].map(|id| accesses.life(id));
+                // Of buffers that are not apart, the tangle knows.
+                if earlier.bytes.overlaps(&touch.bytes) && lives[0].is_apart_from(lives[1]) {
                     let direction = Direction::from_first(earlier.buffer);
-                    pairs.shared(context, &earlier, &touch, direction);
+                    seen(Met::Pair(&earlier, &touch), direction);
                 }
             });
         }
-        pairs.close(context, findings);
+        seen(Met::NodeDone, Direction::default());
     }
+    compared
+}
+
+/// The accesses whose buffer and cells are of interest, in the order of the
+/// graph.
+fn concerned(
+    context: &Context<'_>,
+    of_interest: impl Fn(BufferId, u32, u32) -> bool,
+) -> Vec<Suspect> {
+    let accesses = &context.accesses;
+    let suspect = |id: u32| {
+        let (buffer, bytes) = accesses.place(id);
+        let (from, to) = context.map.covered(accesses.life(buffer).cells, bytes);
+        let node = accesses.kind(id).node;
+        (from < to && of_interest(buffer, from, to)).then_some(Suspect { id, node, from, to })
+    };
+    accesses.ids().filter_map(suspect).collect()
 }
 
 /// Whether `user` stands before `touch` in the order of the graph; of one node,
@@ -156,7 +205,7 @@ impl Blocks {
     fn meet(
         &mut self,
         context: &Context<'_>,
-        suspects: &Suspects,
+        racing: &Bits,
         suspect: &Suspect,
         mut unordered: impl FnMut(u32),
     ) {
@@ -174,7 +223,7 @@ impl Blocks {
                 (u64::from(block) + 1) << self.shift,
             );
             let end = cells.1.min(context.map.len() as u64) as u32;
-            if !suspects.racing.any(cells.0 as u32, end) {
+            if !racing.any(cells.0 as u32, end) {
                 continue;
             }
             let chains = self.chains.entry(block).or_default();
@@ -228,77 +277,4 @@ impl Blocks {
 /// with the same others.
 fn belongs(a: &Entry, b: &Entry) -> bool {
     a.chain == b.chain && a.class == b.class && (a.class != Class::Atomic || a.buffer == b.buffer)
-}
-
-/// The pairs whose later node is the one at hand.
-#[derive(Debug, Default)]
-struct Pairs {
-    open: Vec<Pair>,
-}
-
-#[derive(Debug)]
-struct Pair {
-    rule: Rule,
-    cause: Cause,
-    first: Touch,
-    then: Touch,
-    direction: Direction,
-    proven: bool,
-}
-
-impl Pairs {
-    fn add(&mut self, rule: Rule, cause: Cause, first: &Touch, then: &Touch) {
-        self.open.push(Pair {
-            rule,
-            cause,
-            first: *first,
-            then: *then,
-            direction: Direction::default(),
-            proven: first.declared && then.declared,
-        });
-    }
-
-    /// Adds a pair of two buffers if it is a hazard.
-    fn shared(&mut self, context: &Context<'_>, first: &Touch, then: &Touch, direction: Direction) {
-        if let Some(cause) = shared_bytes::judge(context, first, then, direction) {
-            let proven = shared_bytes::proven(&cause, first, then, direction);
-            self.add(Rule::SharedBytes, cause, first, then);
-            if let Some(pair) = self.open.last_mut() {
-                (pair.direction, pair.proven) = (direction, proven);
-            }
-        }
-    }
-
-    /// Counts the pairs, and hands over those that will be listed.
-    fn close(&mut self, context: &Context<'_>, findings: &Findings) {
-        self.open.sort_by_key(|pair| (pair.rule, pair.first.node));
-        for group in self
-            .open
-            .chunk_by(|a, b| (a.rule, a.first.node) == (b.rule, b.first.node))
-        {
-            let lead = &group[0];
-            let key = (lead.rule, Some(lead.first.node), Some(lead.then.node), 0);
-            if findings.lists(&key) {
-                for pair in group {
-                    findings.push(pair.finding(context));
-                }
-                findings.close();
-            } else {
-                findings.count(group.iter().any(|pair| pair.proven));
-            }
-        }
-        self.open.clear();
-    }
-}
-
-impl Pair {
-    fn finding(&self, context: &Context<'_>) -> Finding {
-        let Self { first, then, .. } = self;
-        match self.rule {
-            Rule::SharedBytes => {
-                shared_bytes::finding(context, self.cause.clone(), first, then, self.direction)
-            }
-            _ => unordered_conflict::finding(first, then),
-        }
-    }
 }

@@ -5,11 +5,9 @@ use std::collections::HashMap;
 
 use streamweir_trace::{BufferId, ByteRange};
 
-use crate::accesses::{Life, Touch};
-use crate::rules::Context;
-use crate::rules::r02_shared_bytes as shared_bytes;
-
 use super::bits::Bits;
+use crate::accesses::{Life, Touch};
+use crate::context::Context;
 
 /// Which of two buffers comes first, as the accesses that are declared say, and
 /// as all of them do. `None` when there is nothing to say it.
@@ -75,7 +73,7 @@ impl Tangle {
         let mut best: [Option<(bool, u32, u32, BufferId)>; 2] = [None; 2];
         for x in &self.users[&a].touches {
             for y in self.users(b, x.bytes) {
-                let Some((first, then, forced)) = shared_bytes::hand_over(context, x, y) else {
+                let Some((first, then, forced)) = hand_over(context, x, y) else {
                     continue;
                 };
                 let place = |touch: &Touch| context.graph.position(touch.node);
@@ -91,6 +89,30 @@ impl Tangle {
         let [declared, all] = best.map(|best| best.map(|(.., first)| first));
         Direction { declared, all }
     }
+}
+
+/// The two accesses in the order of the graph, and whether that order is
+/// forced, when they may hand bytes over from one buffer to the other. `None`
+/// when they conflict whatever their order, or not at all.
+fn hand_over<'t>(
+    context: &Context<'_>,
+    x: &'t Touch,
+    y: &'t Touch,
+) -> Option<(&'t Touch, &'t Touch, bool)> {
+    let (first, then, forced) = context.ordered(x, y);
+    let conflict = x.mode.writes() || y.mode.writes();
+    let in_order = x.node != y.node && !overwrites_carried(context, first, then);
+    (conflict && in_order).then_some((first, then, forced))
+}
+
+/// Whether one of two ordered accesses destroys what the other's buffer carries
+/// into the next replay.
+pub(crate) fn overwrites_carried(context: &Context<'_>, first: &Touch, then: &Touch) -> bool {
+    let clobbers = |writer: &Touch, owner: &Touch, after: bool| {
+        let carried = context.accesses.life(owner.buffer).carried;
+        carried && writer.mode.writes() && (owner.mode.reads() || after)
+    };
+    clobbers(first, then, false) || clobbers(then, first, true)
 }
 
 /// The accesses of a buffer by first byte.

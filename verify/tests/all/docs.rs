@@ -44,3 +44,38 @@ fn r14_beside_a_kernel_that_spins() {
     cap.node(MAIN, "attend");
     shown(&cap.end(), Rule::CoResidency);
 }
+
+/// Each rule has a section to link to, and a row in the table at the head.
+#[test]
+fn every_rule_is_on_the_page() {
+    let page = include_str!("../../../docs/hazards.md");
+    for rule in Rule::ALL {
+        let code = rule.code();
+        if *rule == Rule::Reconciliation {
+            assert!(page.contains(&format!("`{code}`")));
+            continue;
+        }
+        let row = format!("\n| [{code}](#{}) |", code.to_lowercase());
+        assert!(page.contains(&row), "no row for {code}");
+        assert!(
+            page.contains(&format!("\n## {code}\n")),
+            "no section for {code}"
+        );
+    }
+}
+
+/// A rule is written by its number and read back from it.
+#[test]
+fn rules_are_their_numbers_in_files() {
+    for rule in Rule::ALL {
+        let text = serde_json::to_string(rule).unwrap();
+        assert_eq!(text, format!("\"{}\"", rule.code()));
+        assert_eq!(serde_json::from_str::<Rule>(&text).unwrap(), *rule);
+    }
+    let unknown = serde_json::from_str::<Rule>("\"R99\"").unwrap_err();
+    assert!(
+        unknown
+            .to_string()
+            .contains("\"R99\" is the number of no rule")
+    );
+}

@@ -1,5 +1,7 @@
 //! A fix mends: applied one after the other they end in a safe verdict.
 
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng};
 use streamweir_trace::{ByteRange, Trace, UnknownAccess};
 use streamweir_verify::verify;
 
@@ -28,13 +30,8 @@ fn mends(mut trace: Trace) {
 
 /// Four streams' worth of unordered work on a few buffers that collide.
 fn tangle(seed: u64) -> Trace {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = move |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
-    };
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut next = move |below: u64| random.random_range(0..below);
     let mut cap = Capture::new();
     let buffers: Vec<_> = (0..4)
         .map(|at| cap.scratch(MAIN, &format!("b{at}"), 0x1000 + next(6) * 16, 64))

@@ -4,9 +4,9 @@
 
 use streamweir_trace::{
     AllocNode, BlockSync, Buffer, BufferId, BufferKind, ByteRange, Edge, EdgeKind, FreeNode,
-    KernelNode, NodeId, NodeKind, PdlWait, StreamId, Trace,
+    KernelNode, NodeId, NodeKind, PdlWait, StreamId, Trace, Unfreed,
 };
-use streamweir_verify::{FREED_BY_LAUNCHER, Fix, Rule, Verdict, certificate, verify};
+use streamweir_verify::{Fix, Rule, Verdict, certificate, verify};
 
 use crate::build::*;
 use crate::minimal::is_minimal;
@@ -134,8 +134,11 @@ fn r7_memory_that_nothing_frees() {
             NodeKind::MemFree(FreeNode { at: AT })
         ));
         // Auto-free at instantiation is not in the graph; it is assumed aloud.
-        trace.assumptions.push(FREED_BY_LAUNCHER.into());
-        assert_eq!(safe(&trace).assumptions, [FREED_BY_LAUNCHER]);
+        trace.unfreed = Unfreed::FreedByLauncher;
+        assert_eq!(
+            safe(&trace).assumptions,
+            [Unfreed::FreedByLauncher.assumption().unwrap()]
+        );
     }
 }
 

@@ -2,7 +2,8 @@
 
 use streamweir_trace::{BufferId, BufferKind, NodeId};
 
-use super::{Arrow, Canvas, Line, Marked, Pen, shortened, skipped};
+use super::pen::{Marked, Pen, skipped};
+use crate::report::canvas::{Arrow, Canvas, Line, shortened};
 
 impl Pen<'_, '_> {
     /// A stream whose work does not lead to the end of the origin.

@@ -2,8 +2,9 @@
 
 use streamweir_trace::NodeId;
 
+use super::pen::{Marked, Pen, skipped};
 use super::search::first_from;
-use super::{Arrow, Canvas, Line, Marked, Pen, skipped};
+use crate::report::canvas::{Arrow, Canvas, Line};
 
 impl Pen<'_, '_> {
     /// Two nodes of one chain, or two of which one ends before the other starts;

@@ -2,8 +2,9 @@
 
 use streamweir_trace::NodeId;
 
-use super::{Arrow, Canvas, Line, Marked, Pen, skipped};
-use crate::Fix;
+use super::pen::{Marked, Pen, skipped};
+use crate::fix::Fix;
+use crate::report::canvas::{Arrow, Canvas, Line};
 
 impl Pen<'_, '_> {
     /// Two nodes, `a` earlier in the order of the graph.

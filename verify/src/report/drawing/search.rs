@@ -2,7 +2,7 @@
 
 use streamweir_trace::{NodeId, Phase};
 
-use super::Pen;
+use super::pen::Pen;
 
 /// With more chains than these, forks and joins are looked for on the two
 /// chains of a hazard alone.

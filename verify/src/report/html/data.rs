@@ -12,9 +12,10 @@ use serde::Serialize;
 use streamweir_trace::{AccessMode, BufferKind, ByteRange, EdgeKind, NodeId, Trace};
 
 use super::space::Space;
-use crate::report::RULES;
+use crate::fix::Fix;
 use crate::report::layout::Layout;
-use crate::{Fix, Hazard, Report, Site};
+use crate::report::model::{Hazard, RULES, Report};
+use crate::site::Site;
 
 /// The place of a missing thing in a table.
 const NONE: i64 = -1;

@@ -17,8 +17,9 @@ use sha2::{Digest, Sha256};
 use streamweir_trace::Trace;
 
 use self::data::Data;
+use crate::error::VerifyError;
 use crate::report::layout::Layout;
-use crate::{Report, VerifyError};
+use crate::report::model::Report;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");

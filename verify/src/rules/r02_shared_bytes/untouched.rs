@@ -13,13 +13,14 @@
 //! a trace in which no written buffer shares bytes with a carried one, which is
 //! nearly every trace; O(a log a) more for the others.
 
-use streamweir_trace::{BufferId, ByteRange};
+use streamweir_trace::{BufferId, ByteRange, RangeSet};
 
-use super::move_away;
-use crate::Fix;
-use crate::findings::{Cause, Finding, Findings};
-use crate::rules::{Context, Rule};
-use crate::sweep::Recent;
+use super::{Cause, move_away};
+use crate::accesses::Recent;
+use crate::context::Context;
+use crate::findings::{Finding, Findings};
+use crate::fix::Fix;
+use crate::rule::Rule;
 
 /// Bytes that nothing but their owner may write, and that the owner's nodes do
 /// not touch.
@@ -29,7 +30,7 @@ struct Kept {
     owner: BufferId,
 }
 
-pub(in crate::rules) fn check(context: &Context<'_>, findings: &Findings) {
+pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     let kept = kept(context);
     if kept.is_empty() {
         return;
@@ -76,7 +77,8 @@ fn kept(context: &Context<'_>) -> Vec<Kept> {
         })
         .flat_map(|owner| {
             let touched = context.accesses.of(owner).map(|touch| touch.bytes);
-            let gaps = gaps(range(owner), touched.collect());
+            let touched: RangeSet = touched.collect();
+            let gaps: Vec<ByteRange> = touched.gaps(range(owner)).collect();
             gaps.into_iter().map(move |bytes| Kept { bytes, owner })
         })
         .collect();
@@ -133,21 +135,4 @@ fn shared_runs(context: &Context<'_>, carried: &[BufferId]) -> Vec<ByteRange> {
         sharing > 0
     });
     runs
-}
-
-/// The bytes of `range` that are in none of `touched`.
-fn gaps(range: ByteRange, mut touched: Vec<ByteRange>) -> Vec<ByteRange> {
-    touched.sort_unstable();
-    let mut gaps = Vec::new();
-    let mut from = range.start;
-    for bytes in touched {
-        if bytes.start > from {
-            gaps.push(ByteRange::new(from, bytes.start));
-        }
-        from = from.max(bytes.end);
-    }
-    if from < range.end {
-        gaps.push(ByteRange::new(from, range.end));
-    }
-    gaps
 }

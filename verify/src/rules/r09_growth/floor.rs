@@ -1,10 +1,10 @@
 //! The least bytes that a set of scratch buffers needs.
 
-use streamweir_trace::{BufferId, NodeId, Phase};
+use streamweir_trace::{BufferId, Flow, NodeId, Phase};
 
-use super::{EXACT_ACCESSES, EXACT_BUFFERS, Pools, antichain, heaviest};
+use super::{EXACT_ACCESSES, EXACT_BUFFERS, Pools, heaviest};
 use crate::accesses::Touch;
-use crate::rules::Context;
+use crate::context::Context;
 
 /// When the buffers of a trace are in use, in one order of the graph.
 pub(super) struct Uses {
@@ -71,7 +71,7 @@ impl Uses {
             let (first, last) = (span(used[b]), span(used[a]));
             first.zip(last).is_some_and(|(b, a)| a.1 < b.0) && ends[a].before(context, &ends[b])
         };
-        (antichain::heaviest(&weights, before), true)
+        (heaviest_unordered(&weights, before), true)
     }
 }
 
@@ -121,4 +121,77 @@ fn distinct<T: Ord>(touches: &[Touch], key: impl Fn(&Touch) -> T) -> Vec<T> {
     keys.sort_unstable();
     keys.dedup();
     keys
+}
+
+/// The greatest weight of a set of items of which no two are ordered; `before`
+/// is a strict partial order.
+///
+/// By the weighted form of Dilworth's theorem it is the sum of all weights less
+/// the greatest flow from the items, as they end, to the items, as they begin,
+/// over the pairs of the order. A sum that is beyond 64 bits is 2^64 - 1.
+fn heaviest_unordered(weights: &[u64], before: impl Fn(usize, usize) -> bool) -> u64 {
+    let total = weights
+        .iter()
+        .try_fold(0_u64, |sum, &weight| sum.checked_add(weight));
+    let Some(total) = total else {
+        return u64::MAX;
+    };
+    let count = weights.len();
+    let (source, sink, ends, begins) = (0, 1, 2, 2 + count);
+    let mut flow = Flow::new(2 + 2 * count);
+    for (a, &weight) in weights.iter().enumerate() {
+        flow.arc(source, ends + a, weight);
+        flow.arc(begins + a, sink, weight);
+        for b in (0..count).filter(|&b| a != b && before(a, b)) {
+            flow.arc(ends + a, begins + b, weight);
+        }
+    }
+    total - flow.greatest(source, sink)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All subsets.
+    fn slow(weights: &[u64], before: impl Fn(usize, usize) -> bool) -> u64 {
+        let count = weights.len();
+        let has = |set: u32, i: usize| set >> i & 1 == 1;
+        (0_u32..1 << count)
+            .filter(|&set| {
+                let together = |a, b| has(set, a) && has(set, b);
+                (0..count).all(|a| (0..count).all(|b| !(together(a, b) && before(a, b))))
+            })
+            .map(|set| {
+                (0..count)
+                    .filter(|&i| has(set, i))
+                    .map(|i| weights[i])
+                    .sum()
+            })
+            .max()
+            .unwrap_or(0)
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_all_subsets(
+            weights in prop::collection::vec(0_u64..12, 1..10),
+            pairs in prop::collection::vec(prop::bool::weighted(0.4), 100),
+        ) {
+            let count = weights.len();
+            let mut order: Vec<Vec<bool>> = (0..count)
+                .map(|a| (0..count).map(|b| a < b && pairs[a * 10 + b]).collect())
+                .collect();
+            for via in 0..count {
+                let onward = order[via].clone();
+                for from in order.iter_mut().filter(|from| from[via]) {
+                    from.iter_mut().zip(&onward).for_each(|(to, on)| *to |= on);
+                }
+            }
+            let before = |a: usize, b: usize| order[a][b];
+            prop_assert_eq!(heaviest_unordered(&weights, before), slow(&weights, before));
+        }
+    }
 }

@@ -21,16 +21,15 @@
 //!
 //! The floor does not count alignment, nor buffers that nothing uses.
 
-mod antichain;
 mod floor;
 mod timeline;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{BufferId, BufferKind, ByteRange, Trace};
+use streamweir_trace::{BufferId, BufferKind, RangeSet, Trace};
 
-use crate::rules::Context;
+use crate::context::Context;
 
 use timeline::{Change, walk};
 
@@ -244,29 +243,14 @@ fn reserved(context: &Context<'_>, pools: &Pools<'_>) -> Vec<u64> {
     if held.is_empty() {
         return occupied(context, pools);
     }
-    let mut ranges: Vec<Vec<ByteRange>> = vec![Vec::new(); pools.len() + 1];
+    let mut ranges = vec![RangeSet::new(); pools.len() + 1];
     for held in held {
         if let Some(stream) = held.stream {
-            ranges[pools.of_stream[stream.index()]].push(held.range);
+            ranges[pools.of_stream[stream.index()]].insert(held.range);
         }
-        ranges[pools.len()].push(held.range);
+        ranges[pools.len()].insert(held.range);
     }
-    ranges.iter_mut().map(|ranges| covered(ranges)).collect()
-}
-
-/// The bytes that at least one of the ranges holds.
-fn covered(ranges: &mut [ByteRange]) -> u64 {
-    ranges.sort_unstable();
-    let mut end = 0;
-    let mut total = 0;
-    for range in ranges {
-        let from = range.start.max(end);
-        if from < range.end {
-            total += range.end - from;
-            end = range.end;
-        }
-    }
-    total
+    ranges.iter().map(RangeSet::bytes).collect()
 }
 
 /// The bytes that the buffers of each pool lie in, and last those of all pools.

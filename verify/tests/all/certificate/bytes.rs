@@ -1,7 +1,7 @@
 //! Accesses of the same bytes: turns of buffers, carried bytes, reads, writes and updates.
 
 use streamweir_trace::{NodeId, Trace};
-use streamweir_verify::certificate::{Certificate, check, claim};
+use streamweir_verify::certificate::{Certificate, CertificateError, check, claim};
 use streamweir_verify::verify;
 
 use super::{capture, certified, forged, two_buffers, unheld};
@@ -73,13 +73,18 @@ fn refuses_buffers_without_a_turn() {
     assert_eq!(good.turns.len(), 2);
     for (left_out, node) in [(0, 0), (1, 3)] {
         let mut forged = good.clone();
-        forged.turns[left_out] = streamweir_trace::BufferId(9);
+        forged.turns.remove(left_out);
         assert_eq!(check(&trace, &forged), Err(unheld("R2", node)));
     }
-    // A turn more, of a buffer that is none, does no harm.
-    let mut more = good;
-    more.turns.push(streamweir_trace::BufferId(9));
-    check(&trace, &more).unwrap();
+    // Nor a turn more: of a buffer that is none, or a second one.
+    for more in [9, 0] {
+        let mut forged = good.clone();
+        forged.turns.push(streamweir_trace::BufferId(more));
+        assert_eq!(
+            check(&trace, &forged),
+            Err(CertificateError::Misstated("turns"))
+        );
+    }
 }
 
 /// `a` hands byte 0 to `b`, `b` byte 1 to `c` and `c` byte 2 to `a`. Every two of

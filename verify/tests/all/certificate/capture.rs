@@ -132,8 +132,7 @@ fn refuses_pairs_of_allocation_and_free_that_are_none() {
     }
     // With memory left to whoever launches, the free node still needs its pair.
     let mut left = trace;
-    left.assumptions
-        .push(streamweir_verify::FREED_BY_LAUNCHER.into());
+    left.unfreed = streamweir_trace::Unfreed::FreedByLauncher;
     let mut silent = claim(&left).unwrap();
     silent.freed.pop();
     assert_eq!(check(&left, &silent), Err(unheld("R8", freed_again.0)));

@@ -9,9 +9,10 @@
 //! number among those added, so that its place in the sorted order is looked up
 //! afterwards and not searched for.
 
-use streamweir_trace::{ByteRange, Trace};
+use streamweir_trace::{ByteRange, RangeSet, Trace};
 
-use crate::accesses::{Accesses, Life};
+use super::Accesses;
+use super::life::Life;
 
 /// Where the cells are. Which of them a buffer covers is said by its
 /// [`Life`].
@@ -33,7 +34,7 @@ impl AddressMap {
         let written = this.written(accesses.lives());
         let lives = accesses.lives().iter().zip(&mut inside);
         for (buffer, (life, inside)) in trace.buffers.iter().zip(lives) {
-            if life.count > 0 && !*inside && touches_one(&written, buffer.range) {
+            if life.count > 0 && !*inside && written.overlaps(&buffer.range) {
                 (*inside, more) = (true, true);
             }
         }
@@ -67,25 +68,21 @@ impl AddressMap {
         Self { cuts }
     }
 
-    /// The bytes of buffers that something writes, as disjoint ranges in order.
-    fn written(&self, lives: &[Life]) -> Vec<ByteRange> {
+    /// The bytes of buffers that something writes.
+    fn written(&self, lives: &[Life]) -> RangeSet {
         // How many such buffers begin at each cell, less those that end there.
         let mut change = vec![0_i32; self.cuts.len() + 1];
         for life in lives.iter().filter(|life| life.written) {
             change[life.cells.0 as usize] += 1;
             change[life.cells.1 as usize] -= 1;
         }
-        let mut ranges: Vec<ByteRange> = Vec::new();
         let mut open = 0;
-        for (cell, change) in self.cuts.windows(2).zip(change) {
+        let held = self.cuts.windows(2).zip(change).filter(|(_, change)| {
             open += change;
-            match ranges.last_mut() {
-                _ if open == 0 => {}
-                Some(last) if last.end == cell[0] => last.end = cell[1],
-                _ => ranges.push(ByteRange::new(cell[0], cell[1])),
-            }
-        }
-        ranges
+            open > 0
+        });
+        held.map(|(cell, _)| ByteRange::new(cell[0], cell[1]))
+            .collect()
     }
 
     /// The number of cells.
@@ -121,11 +118,6 @@ impl AddressMap {
         let of = |address| all.0 + inside.partition_point(|&cut| cut < address) as u32;
         (of(bytes.start), of(bytes.end))
     }
-}
-
-fn touches_one(disjoint: &[ByteRange], range: ByteRange) -> bool {
-    let at = disjoint.partition_point(|other| other.end <= range.start);
-    disjoint.get(at).is_some_and(|other| other.overlaps(&range))
 }
 
 /// Addresses to be sorted, each of which keeps the number that it was added as.
