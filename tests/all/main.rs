@@ -3,6 +3,7 @@
 mod attach;
 mod capture;
 mod common;
+mod docs;
 mod drops;
 mod early;
 mod engines;

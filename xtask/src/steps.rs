@@ -4,7 +4,7 @@ use crate::command::{Failure, Outcome};
 use crate::engine::{self, Engine};
 use crate::runner::{Need, Step};
 use crate::workspace::Workspace;
-use crate::{browser, consumers, msrv, nvrtc, package, toolchain};
+use crate::{browser, consumers, msrv, nvrtc, semver, toolchain};
 
 /// The packages with a test target `loom`, which is empty in ordinary builds.
 const LOOM: &[&str] = &["streamweir-base", "streamweir-alloc", "streamweir-sched"];
@@ -26,16 +26,16 @@ pub(crate) static STEPS: &[Step] = &[
         run: |workspace| workspace.cargo("fmt").args(["--all", "--check"]).run(),
     },
     Step {
-        name: "msrv",
-        about: "no dependency needs a newer Rust than we promise",
-        need: Need::Nothing,
-        run: msrv::check,
-    },
-    Step {
         name: "package",
-        about: "every publishable crate has complete metadata",
+        about: "every crate that is published packs, with versions for what it needs",
         need: Need::Nothing,
-        run: package::check,
+        run: |workspace| {
+            workspace
+                .cargo("package")
+                .args(["--workspace", "--exclude", "xtask", "--locked"])
+                .args(["--allow-dirty", "--no-verify"])
+                .run()
+        },
     },
     Step {
         name: "clippy",
@@ -96,31 +96,37 @@ pub(crate) static STEPS: &[Step] = &[
         name: "consumer",
         about: "a crate outside the workspace builds with no CUDA and no nvcc",
         need: Need::Nothing,
-        run: |workspace| consumers::build(workspace, consumers::Consumer::Default),
+        run: |workspace| consumers::build(workspace, "default"),
     },
     Step {
         name: "consumer-no-cuda",
         about: "the same crate without default features",
         need: Need::Nothing,
-        run: |workspace| consumers::build(workspace, consumers::Consumer::NoCuda),
+        run: |workspace| consumers::build(workspace, ""),
     },
     Step {
         name: "consumer-12080",
         about: "the same crate, with cudarc's bindings of CUDA 12.8 chosen by it",
         need: Need::Nothing,
-        run: |workspace| consumers::build(workspace, consumers::Consumer::Cuda12080),
+        run: |workspace| consumers::build(workspace, "cuda-12080"),
     },
     Step {
         name: "consumer-13000",
         about: "the same crate, with cudarc's bindings of CUDA 13.0 chosen by it",
         need: Need::Nothing,
-        run: |workspace| consumers::build(workspace, consumers::Consumer::Cuda13000),
+        run: |workspace| consumers::build(workspace, "cuda-13000"),
     },
     Step {
         name: "msrv-build",
         about: "the libraries and the command build with the oldest promised Rust",
         need: Need::Tool("the toolchain of rust-version", msrv::toolchain_missing),
         run: msrv::build,
+    },
+    Step {
+        name: "semver",
+        about: "no public item went or changed against the baseline",
+        need: Need::Tool("cargo-semver-checks", semver::missing),
+        run: semver::check,
     },
     Step {
         name: "nvrtc",

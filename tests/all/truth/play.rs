@@ -13,6 +13,7 @@
 //! something else: a read of it shows.
 
 use std::ffi::c_void;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use streamweir::driver::sim::explore::{Bounds, Exploration, ExploreError};
@@ -61,12 +62,9 @@ struct Step {
 }
 
 fn mix(parts: &[u64]) -> u64 {
-    parts.iter().fold(0x243f_6a88_85a3_08d3, |mixed, part| {
-        let mut z = (mixed ^ part).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    })
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What the memory at an address of the trace holds at first.
