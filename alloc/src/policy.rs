@@ -1,7 +1,8 @@
 //! Whether pools of different tags may share bytes.
 //!
-//! A policy is opaque, so that the one that looks at no ordering can be had only
-//! through an `unsafe` function and no configuration file can name it.
+//! A policy decides which bytes are handed out. To hand out bytes is safe; to let
+//! kernels use them that a policy shares too early is not, and whoever configures
+//! captures vouches for that.
 
 use std::fmt;
 
@@ -34,15 +35,10 @@ impl Policy {
     /// soon as two streams overlap at replay. Here it models such an engine in
     /// demonstrations and tests.
     ///
-    /// # Safety
-    /// Buffers handed out so may be overwritten by concurrent kernels. The
-    /// caller must not rely on any result of a graph captured under this
-    /// policy, indices and addresses computed on the device included: kernels
-    /// of such a graph have to stay in bounds whatever their inputs hold.
-    #[must_use]
-    pub const unsafe fn host_order() -> Self {
-        Self(Kind::HostOrder)
-    }
+    /// The pools themselves are none the worse for it: kernels of a graph that is
+    /// captured under this policy may overwrite each other's buffers, so whoever
+    /// runs one must not rely on any result.
+    pub const HOST_ORDER: Self = Self(Kind::HostOrder);
 
     /// Whether each tag has address ranges of its own.
     #[inline]

@@ -52,6 +52,29 @@ pub enum Error {
         report: Box<Report>,
     },
 
+    /// Pools in the order of host calls, and nobody vouches for what they do.
+    #[error(
+        "capture \"{capture}\" asks for pools in the order of host calls, in which concurrent \
+         kernels overwrite each other's scratch; choose Policy::ISOLATED or Policy::ORDERED, or \
+         promise to live with it by the unsafe `CaptureOptions::host_order_pools`"
+    )]
+    HostOrder {
+        /// The capture.
+        capture: String,
+    },
+
+    /// A capture was to end while one of its own foreign calls was being made.
+    #[error(
+        "capture \"{capture}\" cannot end inside its own foreign call \"{call}\", whose nodes \
+         are not complete; end it when the call has returned"
+    )]
+    EndInCall {
+        /// The capture.
+        capture: String,
+        /// The innermost call.
+        call: String,
+    },
+
     /// The trace of a capture cannot be verified at all.
     #[error("capture \"{capture}\" cannot be verified: {source}")]
     Unverifiable {

@@ -148,8 +148,7 @@ impl Story {
         main.launch(plus, GRID, (&b, &self.z, 0, N))
     }
 
-    fn capture(&self, policy: Policy, verify: Verify, repair: Option<Repair>) -> Graph {
-        let options = CaptureOptions::new("story").policy(policy).verify(verify);
+    fn capture(&self, options: CaptureOptions, repair: Option<Repair>) -> Graph {
         self.device
             .capture::<_, Error>(options, |cap| self.record(cap, repair))
             .unwrap()
@@ -158,10 +157,10 @@ impl Story {
 }
 
 /// How many of 200 replays under as many seeds give wrong bits.
-fn wrong(policy: Policy, verify: Verify, repair: Option<Repair>) -> (Graph, usize) {
+fn wrong(options: CaptureOptions, repair: Option<Repair>) -> (Graph, usize) {
     let driver = SimDriver::new(0);
     let story = Story::new(driver.clone());
-    let graph = story.capture(policy, verify, repair);
+    let graph = story.capture(options, repair);
     let stream = story.device.stream("replay").unwrap();
     let wrong = (0..200)
         .filter(|&seed| {
@@ -176,8 +175,8 @@ fn wrong(policy: Policy, verify: Verify, repair: Option<Repair>) -> (Graph, usiz
 #[test]
 fn a_pool_in_host_order_gives_wrong_bits() {
     // SAFETY: nothing relies on the results, and no kernel computes addresses.
-    let policy = unsafe { Policy::host_order() };
-    let (graph, wrong) = wrong(policy, Verify::Report, None);
+    let options = unsafe { CaptureOptions::new("story").host_order_pools() };
+    let (graph, wrong) = wrong(options.verify(Verify::Report), None);
     assert!(wrong > 0, "no interleaving showed the hazard");
     assert!(graph.certificate().is_none());
     let report = graph.report();
@@ -192,18 +191,28 @@ fn a_pool_in_host_order_gives_wrong_bits() {
 
     let driver = SimDriver::new(0);
     let story = Story::new(driver);
-    let options = CaptureOptions::new("story").policy(policy);
+    // SAFETY: nothing is captured that could be replayed.
+    let options = unsafe { CaptureOptions::new("story").host_order_pools() };
     let refused = story
         .device
         .capture::<_, Error>(options, |cap| story.record(cap, None))
         .unwrap_err();
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+
+    // Safe code does not get such pools.
+    let options = CaptureOptions::new("story").policy(Policy::HOST_ORDER);
+    let captured = story.device.capture::<(), Error>(options, |_| Ok(()));
+    let error = captured.map(drop).unwrap_err();
+    assert!(matches!(error, Error::HostOrder { .. }), "{error}");
+    let options = CaptureOptions::new("story").policy(Policy::HOST_ORDER);
+    let run = story.device.eager::<(), Error>(options, |_| Ok(()));
+    assert!(matches!(run.map(drop), Err(Error::HostOrder { .. })));
 }
 
 #[test]
 fn isolated_and_ordered_pools_give_right_bits() {
     for policy in [Policy::ISOLATED, Policy::ORDERED] {
-        let (graph, wrong) = wrong(policy, Verify::Refuse, None);
+        let (graph, wrong) = wrong(CaptureOptions::new("story").policy(policy), None);
         assert_eq!(wrong, 0, "{policy}");
         let certificate = graph.certificate().expect("safe");
         streamweir::verify::certificate::check(graph.trace(), certificate).unwrap();
@@ -213,9 +222,9 @@ fn isolated_and_ordered_pools_give_right_bits() {
 #[test]
 fn either_repair_of_a_pool_in_host_order_gives_right_bits() {
     // SAFETY: as above.
-    let policy = unsafe { Policy::host_order() };
+    let options = unsafe { CaptureOptions::new("story").host_order_pools() };
     for repair in [Repair::HoldToJoin, Repair::JoinFirst] {
-        let (graph, wrong) = wrong(policy, Verify::Refuse, Some(repair));
+        let (graph, wrong) = wrong(options.clone(), Some(repair));
         assert_eq!(wrong, 0, "{repair:?}");
         assert!(graph.certificate().is_some(), "{repair:?}");
     }

@@ -275,14 +275,12 @@ fn check(streams: usize, steps: &[Step]) -> Result<(), TestCaseError> {
 /// anything: the same steps share bytes under each, and break under host order.
 #[test]
 fn host_order_breaks_what_the_others_keep() {
-    // SAFETY: no graph is captured; only addresses are looked at.
-    let host_order = unsafe { Policy::host_order() };
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let strategy = prop::collection::vec(step(6), 120..160);
     let mut sums = [0; 6];
     for _ in 0..20 {
         let steps = strategy.new_tree(&mut runner).unwrap().current();
-        sums[0] += play(host_order, Users::Known, 3, &steps).broken;
+        sums[0] += play(Policy::HOST_ORDER, Users::Known, 3, &steps).broken;
         sums[1] += play(Policy::ORDERED, Users::Known, 3, &steps).shared;
         sums[2] += play(Policy::ORDERED, Users::Known, 3, &steps).across;
         sums[3] += play(Policy::ISOLATED, Users::Known, 3, &steps).shared;

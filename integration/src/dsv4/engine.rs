@@ -281,8 +281,8 @@ impl Engine {
                 // SAFETY: nothing but a comparison relies on the results, and the
                 // kernels stay in bounds whatever they read: an id or a slot that a
                 // pool does not have is masked or replaced.
-                let policy = unsafe { Policy::host_order() };
-                options.policy(policy).verify(Verify::Report)
+                let options = unsafe { options.host_order_pools() };
+                options.verify(Verify::Report)
             }
         }
     }

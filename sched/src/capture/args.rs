@@ -1,13 +1,13 @@
 //! Arguments of a launch, bound to the parameters of a signature.
 
-use streamweir_alloc::BlockId;
 use streamweir_trace::AccessMode;
 
+use super::buffer::{Buffer, Place};
 use super::lane::VisibleOn;
-use super::place::{Buffer, Memory, Place};
-use super::record::{BufferKey, Recording};
-use super::session::Core;
-use crate::error::{Error, Result};
+use super::recorder::Recorder;
+use super::recording::{Draft, Pointer};
+use crate::driver::ParamSlot;
+use crate::error::Result;
 use crate::kernel::{Atomic, Element, In, InOut, Kernel, Out, Scalar};
 
 /// A tuple of arguments that fits the parameters of kernel `K` on a stream of
@@ -63,20 +63,35 @@ impl<S: Scalar, L> Arg<S, L> for S {
 /// Collects the arguments of one launch.
 #[doc(hidden)]
 pub struct Binder<'a> {
-    pub(super) core: &'a Core,
-    pub(super) recording: &'a mut Recording,
-    /// Where the parameter buffer of this launch starts.
-    pub(super) base: usize,
+    recorder: &'a Recorder,
+    draft: &'a mut Draft,
     /// The parameters of the kernel.
-    pub(super) slots: &'a [crate::driver::ParamSlot],
-    pub(super) next: usize,
+    slots: &'a [ParamSlot],
+    next: usize,
 }
 
-impl Binder<'_> {
+impl<'a> Binder<'a> {
+    pub(super) fn new(
+        recorder: &'a Recorder,
+        draft: &'a mut Draft,
+        slots: &'a [ParamSlot],
+    ) -> Self {
+        Self {
+            recorder,
+            draft,
+            slots,
+            next: 0,
+        }
+    }
+
     fn pointer(&mut self, place: Place<'_>, mode: AccessMode) -> Result<()> {
-        let key = touch(self.core, self.recording, &place, mode)?;
+        let buffer = self.recorder.touch(self.draft, &place, mode)?;
         let address = place.memory.range().start + place.pointer;
-        self.recording.add_pointer(self.next, key, place.pointer);
+        self.draft.pointers.push(Pointer {
+            param: self.next as u32,
+            buffer,
+            offset: place.pointer,
+        });
         self.scalar(&address.to_ne_bytes());
         Ok(())
     }
@@ -86,48 +101,9 @@ impl Binder<'_> {
         // `Args` for its tuple hands each parameter over once and in its type.
         let slot = self.slots[self.next];
         debug_assert_eq!(slot.size as usize, value.len());
-        let at = self.base + slot.offset as usize;
-        let bytes = &mut self.recording.param_bytes;
-        bytes.resize(at, 0);
-        bytes.extend_from_slice(value);
+        let params = &mut self.draft.params;
+        params.resize(slot.offset as usize, 0);
+        params.extend_from_slice(value);
         self.next += 1;
-    }
-}
-
-/// Records that the next command touches a place.
-pub(super) fn touch(
-    core: &Core,
-    recording: &mut Recording,
-    place: &Place<'_>,
-    mode: AccessMode,
-) -> Result<BufferKey> {
-    let key = match place.memory {
-        Memory::Scratch { session, block, .. } => {
-            if !std::sync::Arc::ptr_eq(session, &core.session) {
-                return Err(other_capture(core, session, block));
-            }
-            recording.touched.push(block);
-            BufferKey::scratch(block)
-        }
-        Memory::Persistent(inner) => {
-            if !inner.is_on(&core.device) {
-                return Err(Error::OtherDevice {
-                    what: format!("persistent buffer \"{}\"", inner.name),
-                    used_on: core.device.reclaim.info().name.clone(),
-                });
-            }
-            recording.persistent(inner)
-        }
-    };
-    recording.add_access(key, place.bytes, mode);
-    Ok(key)
-}
-
-#[cold]
-fn other_capture(core: &Core, session: &super::session::Session, block: BlockId) -> Error {
-    Error::OtherCapture {
-        what: format!("scratch buffer \"{}\"", session.block_name(block)),
-        made_in: session.name.to_string(),
-        used_in: core.session.name.to_string(),
     }
 }

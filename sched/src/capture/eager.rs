@@ -1,24 +1,19 @@
 //! Eager runs: the closure of a capture, straight on the device.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
 use streamweir_trace::Trace;
-use streamweir_verify::{Report, verify};
+use streamweir_verify::Report;
 
-use super::Capture;
-use super::finish::retire;
+use super::begin::Start;
+use super::handle::Capture;
 use super::options::CaptureOptions;
-use super::session::{Core, Mode, State};
-use super::trace;
+use super::path;
+use super::sink::{AnySink, Eager};
 use crate::device::Device;
-use crate::driver::DriverResult;
-use crate::error::{During, Error, Result};
-use crate::graph::{Footprint, Keep, Launch, in_turn};
-use crate::owned::{Fence, OwnedStream};
+use crate::error::{Error, Result};
 
 /// What an eager run did. The work itself may still be under way; wait with
 /// [`Device::synchronize`].
@@ -62,7 +57,7 @@ impl Device {
     /// bytes conflict; a replay from within `record`, or from another thread
     /// meanwhile, is not ordered with it.
     ///
-    /// Verification follows the work, so [`Verify`](super::Verify) decides
+    /// Verification follows the work, so [`Verify`](crate::Verify) decides
     /// nothing here: look at the [report](EagerRun::report).
     ///
     /// # Errors
@@ -79,124 +74,21 @@ impl Device {
         // take turns on an arena.
         options.group = None;
         options.guarded = false;
-        let origin = Arc::new(
-            self.inner
-                .take_stream(options.priorities.of(&options.origin))?,
-        );
-        self.inner.watch(&origin);
-        let event = self.inner.take_event()?;
-        let core = Core::new(&self.inner, &options, Mode::Eager, origin, event)?;
-        let capture = Capture {
-            core: Rc::new(core),
-        };
-        capture.core.follow_all()?;
+        options.check()?;
+        let device = &self.inner;
+        let priority = options.priorities.of(&options.origin);
+        let origin = Arc::new(device.take_stream(priority)?);
+        let sink = Eager::new(device, origin, device.take_event()?);
+        let start = Start::new(device, options)?;
+        let pools = start.scratch_pools(start.view());
+        let capture = start.capture(pools, AnySink::Eager(sink), false)?;
         let result = record(&capture)?;
-        Ok((capture.core.end_eager()?, result))
-    }
-}
-
-impl Core {
-    /// Orders the run after all that is in flight: what it will touch is not
-    /// known yet.
-    fn follow_all(&self) -> Result<()> {
-        let state = self.state.borrow();
-        let origin = &state.strands[0].stream;
-        for last in self.device.latest_launches() {
-            last.before(&self.device.reclaim, origin)
-                .during(|| format!("ordering eager run \"{}\"", self.session.name))?;
-        }
-        Ok(())
-    }
-
-    /// Makes the run the latest launch of its own group and of all that
-    /// conflict with it, whatever fails: what it enqueued runs all the same.
-    /// Returns what later captures compare with, and the first failure.
-    fn hand_over(&self, state: &State, trace: &Trace) -> (Arc<Footprint>, DriverResult<()>) {
-        let reclaim = &self.device.reclaim;
-        let origin = &state.strands[0].stream;
-        let mut done = Ok(());
-        // The event that others wait for is recorded on the origin, and a run
-        // that failed may have streams out.
-        for strand in state.strands.iter().skip(1).filter(|s| s.active) {
-            done = done.and(Launch::new(&strand.stream).before(reclaim, origin));
-        }
-        let footprint = Arc::new(Footprint::of(trace));
-        let turns = self.device.enroll(&self.home, &footprint);
-        let entered: Result<_, Infallible> = in_turn(
-            &turns,
-            |last| {
-                let after = last.before(reclaim, origin);
-                done = std::mem::replace(&mut done, Ok(())).and(after);
-                Ok(())
-            },
-            || Ok(Launch::new(origin)),
-        );
-        let Ok(_) = entered;
-        (footprint, done)
-    }
-
-    fn end_eager(&self) -> Result<EagerRun> {
-        self.check_end()?;
-        let pools = self.session.pools.report();
-        let trace = {
-            let state = self.state.borrow();
-            trace::declared(
-                &self.session.name,
-                &state.recording,
-                &state.strands,
-                &self.blocks(),
-            )
-        };
-        let report = verify(&trace).map_err(|source| Error::Unverifiable {
-            capture: self.name(),
-            source,
-        })?;
-        let keep = self.keep()?;
-        let mut state = self.state.borrow_mut();
-        let (footprint, ordered) = self.hand_over(&state, &trace);
-        self.retire_run(&mut state, keep, footprint);
-        ordered.during(|| format!("ending eager run \"{}\"", self.session.name))?;
-        Ok(EagerRun {
+        let (report, trace, pools) = path::into_run(&capture.recorder)?;
+        let run = EagerRun {
             trace,
             report,
             pools,
-        })
-    }
-
-    /// A run that failed half-way: what it enqueued goes on.
-    pub(super) fn abandon_eager(&self, state: &mut State) {
-        let trace = trace::declared(
-            &self.session.name,
-            &state.recording,
-            &state.strands,
-            &self.session.pools.buffers(),
-        );
-        // The caller gets the failure that ended the run.
-        let (footprint, _) = self.hand_over(state, &trace);
-        let mut keep = std::mem::take(&mut state.keep);
-        keep.persistent.clone_from(&state.recording.persistents);
-        keep.pinned = std::mem::take(&mut state.recording.pinned);
-        // Committing the pools instead of aborting them holds the memory until
-        // the work has ended.
-        // Pools that have ended already hold nothing any more.
-        keep.lease = self.session.pools.finish().ok();
-        self.retire_run(state, keep, footprint);
-    }
-
-    fn retire_run(&self, state: &mut State, keep: Keep, footprint: Arc<Footprint>) {
-        let reclaim = &self.device.reclaim;
-        let streams: Vec<Arc<OwnedStream>> = state
-            .strands
-            .drain(..)
-            .map(|strand| strand.stream)
-            .collect();
-        let fences: Vec<Fence> = streams
-            .iter()
-            .map(|stream| Launch::new(stream).fence(reclaim))
-            .collect();
-        let commands = std::mem::take(&mut state.recording.commands);
-        let modules: Vec<_> = commands.into_iter().map(|command| command.what).collect();
-        let home = (self.home.clone(), footprint);
-        retire(self, fences, (modules, keep, streams, home));
+        };
+        Ok((run, result))
     }
 }

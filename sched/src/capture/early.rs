@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 
 use streamweir_trace::{BlockSync, EdgeKind, Node, NodeKind, PdlWait};
 
-use super::record::{Recording, What};
-use super::session::{Core, Mode, State};
-use crate::driver::{Backend, Start};
+use super::recording::{Recording, What};
+use crate::driver::{Backend, DeviceInfo, Start};
 use crate::kernel::Signature;
 
 /// The compute capability from which on there is programmatic dependent launch.
@@ -21,30 +20,26 @@ fn is_known_to(backend: Backend, capability: (u32, u32)) -> bool {
     backend == Backend::Sim || capability >= SINCE
 }
 
-impl Core {
-    /// When the next launch on a stream may start: early, where the kernel declares
-    /// to wait and the device has programmatic launch.
-    ///
-    /// Only in a capture of our own. There every edge is read back, and what a
-    /// library launches without a wait is seen; of an eager run nothing is. In an
-    /// engine's capture others read our nodes back, a second attachment or an audit,
-    /// and a graph does not tell them that a kernel waits.
-    ///
-    /// A kernel whose blocks spin has nobody beside it (R14), so it does not start
-    /// early, and nothing does that is recorded later.
-    pub(super) fn start_of(&self, state: &State, kernel: &Signature) -> Start {
-        let ours = matches!(self.mode, Mode::Captured | Mode::Planned);
-        let device = self.device.reclaim.info();
-        if !self.programmatic
-            || !ours
-            || kernel.pdl == PdlWait::None
-            || kernel.sync != BlockSync::Independent
-            || state.recording.spins
-            || !is_known_to(device.backend, device.capability)
-        {
-            return Start::InOrder;
-        }
-        Start::Early
+/// Whether kernels of a capture on a device may start early at all.
+///
+/// Only in a capture of our own. There every edge is read back, and what a
+/// library launches without a wait is seen; of an eager run nothing is. In an
+/// engine's capture others read our nodes back, a second attachment or an audit,
+/// and a graph does not tell them that a kernel waits.
+pub(super) fn is_possible(wanted: bool, device: &DeviceInfo) -> bool {
+    wanted && is_known_to(device.backend, device.capability)
+}
+
+/// When the next launch on a stream may start: early, where that is possible and
+/// the kernel declares to wait.
+///
+/// A kernel whose blocks spin has nobody beside it (R14), so it does not start
+/// early, and nothing does that is recorded later.
+pub(super) fn start(possible: bool, recording: &mut Recording, kernel: &Signature) -> Start {
+    recording.spins |= kernel.sync != BlockSync::Independent;
+    match possible && kernel.pdl != PdlWait::None && !recording.spins {
+        true => Start::Early,
+        false => Start::InOrder,
     }
 }
 

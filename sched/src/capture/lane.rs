@@ -11,9 +11,7 @@
 //! the verifier's to find, as is everything in code that uses the one lane
 //! [`Dyn`], in which all is visible to all at compile time.
 
-use std::marker::PhantomData;
-
-use super::place::{Buffer, Place};
+use std::any::TypeId;
 
 /// A type that stands for one captured stream of a capture.
 ///
@@ -58,48 +56,11 @@ macro_rules! lanes {
 )]
 pub trait VisibleOn<L> {}
 
-/// Says that stream `Into` continues after what stream `From` had recorded:
-/// returned by a join, and by a fork for the other direction.
-#[derive(Debug)]
-pub struct Joined<Into = Dyn, From = Dyn> {
-    lanes: PhantomData<fn(Into, From)>,
-}
+/// A lane type: its identity, and its name for errors.
+pub(super) type LaneId = (TypeId, &'static str);
 
-impl<Into, From> Joined<Into, From> {
-    pub(super) fn new() -> Self {
-        Self { lanes: PhantomData }
-    }
-
-    /// Adopts a buffer that is visible on `From` for use on `Into`.
-    pub fn see<B: Buffer + VisibleOn<From>>(&self, buffer: B) -> Seen<B, Into> {
-        Seen {
-            buffer,
-            lane: PhantomData,
-        }
-    }
-}
-
-impl<Into, From> Clone for Joined<Into, From> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<Into, From> Copy for Joined<Into, From> {}
-
-/// A buffer adopted by the stream that joined its own.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen<B, L> {
-    buffer: B,
-    lane: PhantomData<fn(L)>,
-}
-
-impl<B, L> VisibleOn<L> for Seen<B, L> {}
-
-impl<B: Buffer, L> Buffer for Seen<B, L> {
-    type Item = B::Item;
-
-    fn place(&self) -> Place<'_> {
-        self.buffer.place()
-    }
+/// The identity of a lane type; none for the lane of everything.
+pub(super) fn lane_of<L: Lane>() -> Option<LaneId> {
+    (TypeId::of::<L>() != TypeId::of::<Dyn>())
+        .then(|| (TypeId::of::<L>(), std::any::type_name::<L>()))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use streamweir_alloc::{ArenaConfig, Policy};
 
-use super::instruments::{Poison, Taps};
+use super::rewrite::{Poison, Taps};
+use crate::error::{Error, Result};
 use crate::graph::ReplayGroup;
 
 /// What becomes of a capture in which the verifier finds hazards.
@@ -51,6 +52,8 @@ pub struct CaptureOptions {
     pub(crate) guarded: bool,
     pub(crate) priorities: Priorities,
     pub(crate) programmatic: bool,
+    /// Somebody has promised to live with pools in the order of host calls.
+    host_order_is_vouched_for: bool,
 }
 
 /// The priorities of captured streams.
@@ -84,6 +87,7 @@ impl CaptureOptions {
             guarded: false,
             priorities: Priorities::default(),
             programmatic: true,
+            host_order_is_vouched_for: false,
         }
     }
 
@@ -94,10 +98,29 @@ impl CaptureOptions {
         self
     }
 
-    /// When scratch buffers may share bytes.
+    /// When scratch buffers may share bytes: [`Policy::ISOLATED`] or
+    /// [`Policy::ORDERED`]. A capture with [`Policy::HOST_ORDER`] is refused unless
+    /// that was chosen with [`host_order_pools`](Self::host_order_pools).
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// One pool for all streams, in which a freed block is at once anybody's
+    /// ([`Policy::HOST_ORDER`]). This is what a caching allocator with one capture
+    /// pool does, and it is wrong as soon as two streams overlap at replay. Here it
+    /// models such an engine in demonstrations and tests.
+    ///
+    /// # Safety
+    /// Buffers handed out so may be overwritten by concurrent kernels. The caller
+    /// must not rely on any result of the graph or the eager run, indices and
+    /// addresses computed on the device included: its kernels have to stay in bounds
+    /// whatever their inputs hold.
+    #[must_use]
+    pub unsafe fn host_order_pools(mut self) -> Self {
+        self.policy = Policy::HOST_ORDER;
+        self.host_order_is_vouched_for = true;
         self
     }
 
@@ -181,6 +204,44 @@ impl CaptureOptions {
     pub fn taps(mut self, taps: &Taps) -> Self {
         self.taps = Some(taps.clone());
         self
+    }
+}
+
+impl CaptureOptions {
+    /// Refuses pools in the order of host calls that nobody vouches for.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.policy.is_ordered_by_graph() || self.host_order_is_vouched_for {
+            return Ok(());
+        }
+        Err(Error::HostOrder {
+            capture: self.name.clone(),
+        })
+    }
+
+    /// Refuses what a plan cannot be made of.
+    pub(super) fn check_plannable(&self) -> Result<()> {
+        let refuse = |what: &str, instead| {
+            Err(Error::Unplannable {
+                what: what.to_owned(),
+                capture: self.name.clone(),
+                instead,
+            })
+        };
+        if !self.policy.is_ordered_by_graph() {
+            return refuse(
+                "a pool in the order of host calls",
+                "a plan looks at the order of the graph alone: capture live, or \
+                 choose Policy::ORDERED",
+            );
+        }
+        if self.poison == Poison::Reused {
+            return refuse(
+                "poisoning the bytes that are used again",
+                "which bytes those are is known when all has been recorded, too late for \
+                 another node: choose Poison::Every, or capture live",
+            );
+        }
+        Ok(())
     }
 }
 

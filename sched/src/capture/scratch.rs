@@ -4,12 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use streamweir_alloc::{Block, BlockId};
+use streamweir_alloc::Block;
 use streamweir_trace::ByteRange;
 
+use super::buffer::{Buffer, Memory, Place};
 use super::lane::{Dyn, VisibleOn};
-use super::place::{Buffer, Memory, Place};
-use super::session::Session;
+use super::pools::ScratchPools;
 use crate::error::Result;
 use crate::kernel::Element;
 
@@ -21,24 +21,20 @@ use crate::kernel::Element;
 /// another buffer only where every recorded access of this one is ordered
 /// before.
 pub struct Scratch<T, L = Dyn> {
-    session: Arc<Session>,
+    pools: Arc<ScratchPools>,
     block: Block,
     len: usize,
     types: PhantomData<fn() -> (T, L)>,
 }
 
 impl<T, L> Scratch<T, L> {
-    pub(super) fn new(session: Arc<Session>, block: Block, len: usize) -> Self {
+    pub(super) fn new(pools: Arc<ScratchPools>, block: Block, len: usize) -> Self {
         Self {
-            session,
+            pools,
             block,
             len,
             types: PhantomData,
         }
-    }
-
-    pub(super) fn block(&self) -> BlockId {
-        self.block.id
     }
 
     /// Length in elements.
@@ -53,7 +49,7 @@ impl<T, L> Scratch<T, L> {
 
     /// The name, as reports print it.
     pub fn name(&self) -> String {
-        self.session.block_name(self.block.id)
+        self.pools.block_name(self.block.id)
     }
 
     /// Where it lies. The bytes are this buffer's only for work ordered
@@ -63,10 +59,10 @@ impl<T, L> Scratch<T, L> {
     /// [`Error::Unplannable`](crate::Error::Unplannable) while a planned capture
     /// is being recorded: it places its buffers when the recording is complete.
     pub fn range(&self) -> Result<ByteRange> {
-        let (session, block) = (&self.session, self.block);
-        session
+        let (pools, block) = (&self.pools, self.block);
+        pools
             .range_of(block.id, block.range)
-            .ok_or_else(|| session.no_address(block.id))
+            .ok_or_else(|| pools.no_address(block.id))
     }
 }
 
@@ -77,7 +73,7 @@ impl<T: Element, L> Buffer for Scratch<T, L> {
 
     fn place(&self) -> Place<'_> {
         let memory = Memory::Scratch {
-            session: &self.session,
+            pools: &self.pools,
             block: self.block.id,
             range: self.block.range,
         };
@@ -87,7 +83,7 @@ impl<T: Element, L> Buffer for Scratch<T, L> {
 
 impl<T, L> Drop for Scratch<T, L> {
     fn drop(&mut self) {
-        let freed = self.session.let_go(self.block);
+        let freed = self.pools.let_go(self.block);
         debug_assert!(
             freed.is_ok(),
             "a scratch buffer is freed once, by its only handle"

@@ -10,6 +10,9 @@ use crate::owned::{HostMemory, OwnedModule};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
 /// nothing by itself: each part goes to the reclaimer.
+///
+/// Most of it is held and never looked at.
+#[allow(dead_code)]
 #[derive(Default)]
 pub(crate) struct Keep {
     pub(crate) modules: Vec<Arc<OwnedModule>>,

@@ -8,9 +8,7 @@ mod taps;
 use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
-use streamweir::{
-    Capture, CaptureOptions, Device, Error, Graph, Persistent, Policy, Scratch, Verify,
-};
+use streamweir::{Capture, CaptureOptions, Device, Error, Graph, Persistent, Scratch, Verify};
 
 use crate::common::{GRID, Kernels, LEN, N};
 
@@ -94,8 +92,6 @@ impl Story {
 /// The options of an engine that frees at host drop.
 pub(super) fn host_order() -> CaptureOptions {
     // SAFETY: nothing relies on the results, and no kernel computes addresses.
-    let policy = unsafe { Policy::host_order() };
-    CaptureOptions::new("story")
-        .policy(policy)
-        .verify(Verify::Report)
+    let options = unsafe { CaptureOptions::new("story").host_order_pools() };
+    options.verify(Verify::Report)
 }

@@ -329,10 +329,8 @@ fn what_needs_an_address_before_the_plan_is_a_typed_error() {
         &["\"gemm\"", "\"main\"", "foreign_call"],
     );
     // SAFETY: nothing is captured under it.
-    let host_order = unsafe { Policy::host_order() };
-    let error = engine
-        .capture(planned("host").policy(host_order), |_| Ok(()))
-        .unwrap_err();
+    let host_order = unsafe { planned("host").host_order_pools() };
+    let error = engine.capture(host_order, |_| Ok(())).unwrap_err();
     assert!(matches!(error, Error::Unplannable { .. }), "{error}");
     let stream = engine.device.stream("engine").unwrap();
     let error = engine

@@ -258,7 +258,7 @@ pub(crate) fn layers(pools: Pools, layers: u32) -> Trace {
     let options = match pools {
         Pools::Isolated => options.policy(Policy::ISOLATED),
         // SAFETY: the graph is never replayed; its trace is what is asked for.
-        Pools::HostOrder => options.policy(unsafe { Policy::host_order() }),
+        Pools::HostOrder => unsafe { options.host_order_pools() },
     };
     let captured = device.capture::<_, Error>(options.verify(Verify::Report), |cap| {
         let main = cap.origin();

@@ -5,9 +5,6 @@ use streamweir_trace::StreamId;
 
 use super::{KIB, forked, pools};
 
-// SAFETY: no graph is captured; only addresses are looked at.
-const HOST_ORDER: Policy = unsafe { Policy::host_order() };
-
 #[test]
 fn a_block_is_used_again_on_its_own_stream_at_once() {
     let (pools, main, _) = forked(Policy::ISOLATED);
@@ -88,7 +85,7 @@ fn what_waits_goes_to_a_third_stream_that_gets_there_first() {
 
 #[test]
 fn host_order_hands_it_out_at_once() {
-    let (pools, main, side) = forked(HOST_ORDER);
+    let (pools, main, side) = forked(Policy::HOST_ORDER);
     let a = pools.alloc(main, 4096, "a").unwrap();
     pools.record(main, &[a.id]).unwrap();
     pools.fork(main, side).unwrap();

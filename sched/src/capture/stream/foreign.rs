@@ -8,13 +8,14 @@ use streamweir_alloc::ALIGNMENT;
 use streamweir_trace::PdlWait;
 
 use super::Stream;
-use crate::capture::args::touch;
+use super::in_call::{Declared, InCall};
+use crate::capture::buffer::{Touch, writes};
+use crate::capture::call::{Deferred, ForeignAddresses, ForeignCall, LibraryError};
 use crate::capture::lane::Lane;
-use crate::capture::place::{Touch, writes};
-use crate::capture::planned::{Deferred, ForeignAddresses, ForeignCall};
-use crate::capture::record::What;
+use crate::capture::nodes::Sent;
+use crate::capture::recording::{BufferKey, What};
+use crate::capture::rewrite::Holder;
 use crate::capture::scratch::Scratch;
-use crate::capture::session::State;
 use crate::device::Event;
 use crate::driver::StreamHandle;
 use crate::error::{Error, Result};
@@ -45,18 +46,16 @@ impl<L: Lane> Stream<L> {
         record: bool,
         line: &'static Location<'static>,
     ) -> Result<()> {
-        event.same_device(&self.core.device)?;
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        let mark = state.recording.mark();
+        event.same_device(&self.recorder.device)?;
+        drop(self.enter()?);
         let inner = event.inner.clone();
-        let what = if record {
-            What::EventRecord(inner)
-        } else {
-            What::EventWait(inner)
+        let what = match record {
+            true => What::EventRecord(inner),
+            false => What::EventWait(inner),
         };
-        self.emit(state, mark, what, line)
+        let draft = self.recorder.draft();
+        self.recorder
+            .perform(self.spot(line), self.generation, |_| what, draft)
     }
 
     /// Records what a library enqueues: `call` gets the driver's stream and
@@ -83,121 +82,27 @@ impl<L: Lane> Stream<L> {
         keep: Option<Arc<dyn Any + Send + Sync>>,
         call: impl FnOnce(StreamHandle, &[u64]) -> Result<R, E>,
     ) -> Result<R, E> {
-        // SAFETY: the caller's promise.
-        unsafe { self.foreign_at(Location::caller(), name, PdlWait::None, touches, keep, call) }
-    }
-
-    /// [`foreign`](Self::foreign), called at `line`.
-    ///
-    /// # Safety
-    /// As there.
-    unsafe fn foreign_at<R, E: From<Error>>(
-        &self,
-        line: &'static Location<'static>,
-        name: &str,
-        pdl: PdlWait,
-        touches: &[Touch<'_, L>],
-        keep: Option<Arc<dyn Any + Send + Sync>>,
-        call: impl FnOnce(StreamHandle, &[u64]) -> Result<R, E>,
-    ) -> Result<R, E> {
-        let raw = {
-            let mut guard = self.core.state.borrow_mut();
-            let state = &mut *guard;
-            self.enter(state)?;
-            if !self.core.emits_at_once() {
-                return Err(self.too_early(state, name).into());
-            }
-            state.keep.foreign.extend(keep);
-            let during = || format!("looking where foreign call \"{name}\" begins");
-            if self.core.captures() {
-                self.core
-                    .drive(state, during, |state| state.look(self.id))?;
-            }
-            state.strands[self.id.index()].stream.handle()
-        };
-        let entry = self.core.state.borrow().looked.clone();
-        let addresses: Vec<u64> = touches
-            .iter()
-            .map(|touch| touch.place.address())
-            .collect::<Result<_>>()?;
-        // The state is not borrowed here: the call may drop scratch buffers, or
-        // record on other streams.
-        let result = call(raw, &addresses);
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        let result = match result {
-            Ok(result) => result,
-            Err(error) => {
-                state
-                    .broken
-                    .get_or_insert_with(|| format!("foreign call \"{name}\" failed"));
-                self.may_have_begun(state, name, touches, line);
-                return Err(error);
-            }
-        };
-        let mark = state.recording.mark();
-        if let Err(error) = self.touch_all(state, touches) {
-            state.break_with(&error);
-            return Err(error.into());
-        }
-        if self.core.captures() {
-            let during = || format!("looking where foreign call \"{name}\" ends");
-            self.core
-                .drive(state, during, |state| state.look(self.id))?;
-            if state.looked == entry {
-                state.recording.take_back(mark);
-                return Ok(result);
-            }
-        }
-        let start = state.recording.handles.len() as u32;
-        if self.core.captures() {
-            state.recording.handles.extend(&entry);
-        }
-        let entry = start..state.recording.handles.len() as u32;
-        self.record(
-            state,
-            What::Foreign {
-                name: name.to_owned(),
-                entry,
-                pdl,
-            },
-            line,
-        )?;
-        Ok(result)
-    }
-
-    /// Enters a call that failed: part of its work may be under way, or in an
-    /// engine's capture, so what it touches stays and others take turns with it.
-    #[cold]
-    fn may_have_begun(
-        &self,
-        state: &mut State,
-        name: &str,
-        touches: &[Touch<'_, L>],
-        line: &'static Location<'static>,
-    ) {
-        let mark = state.recording.mark();
-        if self.touch_all(state, touches).is_err() {
-            state.recording.take_back(mark);
-            return;
-        }
-        let what = What::Foreign {
-            name: name.to_owned(),
-            entry: 0..0,
+        let declared = Declared {
+            name,
+            touches,
+            keep,
             pdl: PdlWait::None,
+            line: Location::caller(),
         };
-        // The capture is broken; a second failure says nothing new.
-        let _ = self.record(state, what, line);
+        match self.begin_call(&declared)? {
+            Some(begun) => make(begun, call),
+            None => Err(self.too_early(name).into()),
+        }
     }
 
     #[cold]
-    fn too_early(&self, state: &State, name: &str) -> Error {
+    fn too_early(&self, name: &str) -> Error {
         Error::Unplannable {
             what: format!(
                 "foreign call \"{name}\" on stream \"{}\" at the time of recording",
-                state.name(self.id)
+                self.name()
             ),
-            capture: self.core.name(),
+            capture: self.recorder.name().to_string(),
             instead: "nothing is emitted before all is placed: use `foreign_call`, which serves \
                       every kind of capture",
         }
@@ -221,11 +126,7 @@ impl<L: Lane> Stream<L> {
     pub unsafe fn foreign_call(
         &self,
         call: ForeignCall<'_, L>,
-        enqueue: impl FnOnce(
-            StreamHandle,
-            ForeignAddresses<'_>,
-        ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
-        + 'static,
+        enqueue: impl FnOnce(StreamHandle, ForeignAddresses<'_>) -> Result<(), LibraryError> + 'static,
     ) -> Result<()> {
         let line = Location::caller();
         let workspace = match call.workspace {
@@ -239,36 +140,36 @@ impl<L: Lane> Stream<L> {
         // call has left there is nobody's.
         let of_workspace = workspace.as_ref().map(|(scratch, _)| writes(scratch));
         touches.extend(of_workspace);
-        if self.core.emits_at_once() {
-            let alignment = workspace.as_ref().map(|(_, alignment)| *alignment);
-            let enqueue = |raw, addresses: &[u64]| {
-                let (touched, workspace) = match (alignment, addresses) {
-                    (Some(alignment), [touched @ .., workspace]) => {
-                        (touched, Some(workspace.next_multiple_of(alignment)))
-                    }
-                    _ => (addresses, None),
-                };
-                let addresses = ForeignAddresses { touched, workspace };
-                enqueue(raw, addresses).map_err(|source| Error::Foreign {
-                    during: format!(
-                        "foreign call \"{}\" of capture \"{}\"",
-                        call.name, self.core.session.name
-                    ),
-                    source,
-                })
-            };
-            // SAFETY: the caller's promise.
-            return unsafe {
-                self.foreign_at(line, call.name, call.pdl, &touches, call.keep, enqueue)
-            };
-        }
-        self.put_aside(
+        let alignment = workspace.as_ref().map(|(_, alignment)| *alignment);
+        let declared = Declared {
+            name: call.name,
+            touches: &touches,
+            keep: call.keep,
+            pdl: call.pdl,
             line,
-            &call,
-            &touches,
-            workspace.as_ref().map(|w| w.1),
-            enqueue,
-        )
+        };
+        let Some(begun) = self.begin_call(&declared)? else {
+            let enqueue = Box::new(enqueue);
+            let later = |touched| Deferred::new(enqueue, touched, alignment, call.keeps_order);
+            return self.put_aside(&declared, later);
+        };
+        make(begun, |stream, addresses: &[u64]| {
+            let (touched, workspace) = match (alignment, addresses) {
+                (Some(alignment), [touched @ .., workspace]) => {
+                    (touched, Some(workspace.next_multiple_of(alignment)))
+                }
+                _ => (addresses, None),
+            };
+            let addresses = ForeignAddresses { touched, workspace };
+            enqueue(stream, addresses).map_err(|source| Error::Foreign {
+                during: format!(
+                    "foreign call \"{}\" of capture \"{}\"",
+                    call.name,
+                    self.recorder.name()
+                ),
+                source,
+            })
+        })
     }
 
     /// Scratch in which `bytes` bytes begin at a multiple of `alignment`.
@@ -293,54 +194,50 @@ impl<L: Lane> Stream<L> {
                 element_size: 1,
             });
         };
-        let scratch = self.take::<u8>(name.into(), padded, false, line)?;
-        self.core.is_private(scratch.block());
+        let scratch = self.take::<u8>(name.into(), padded, Holder::Call, line)?;
         Ok((scratch, alignment as u64))
     }
 
-    /// Records a call that is made when the capture is emitted.
+    /// Records a call that is made when the commands are sent.
     fn put_aside(
         &self,
-        line: &'static Location<'static>,
-        call: &ForeignCall<'_, L>,
-        touches: &[Touch<'_, L>],
-        alignment: Option<u64>,
-        enqueue: impl FnOnce(
-            StreamHandle,
-            ForeignAddresses<'_>,
-        ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
-        + 'static,
+        call: &Declared<'_, '_, L>,
+        deferred: impl FnOnce(Vec<(BufferKey, u64)>) -> Deferred,
     ) -> Result<()> {
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        let mark = state.recording.mark();
-        let mut touched = Vec::with_capacity(touches.len());
-        for t in touches {
-            match touch(&self.core, &mut state.recording, &t.place, t.mode) {
-                Ok(buffer) => touched.push((buffer, t.place.pointer)),
-                Err(error) => {
-                    state.recording.take_back(mark);
-                    return Err(error);
-                }
-            }
+        let mut open = self.enter()?;
+        let mut draft = self.recorder.draft();
+        let mut touched = Vec::with_capacity(call.touches.len());
+        for touch in call.touches {
+            let buffer = open.recorded.touch(&mut draft, &touch.place, touch.mode)?;
+            touched.push((buffer, touch.place.pointer));
         }
-        let workspace = alignment.and_then(|alignment| Some((touched.pop()?.0, alignment)));
-        state.keep.foreign.extend(call.keep.clone());
-        let command = state.recording.commands.len() as u32;
+        open.recorded.asked.extend(call.keep.clone());
         let what = What::Foreign {
             name: call.name.to_owned(),
-            entry: 0..0,
             pdl: call.pdl,
         };
-        self.record(state, what, line)?;
-        let deferred = Deferred {
-            enqueue: Box::new(enqueue),
-            touched,
-            workspace,
-            keeps_order: call.keeps_order,
-        };
-        state.recording.deferred.insert(command, deferred);
+        let command = open.performed(self.spot(call.line), what, &mut draft, Sent::Unseen)?;
+        if let Some(planned) = open.sink.planned() {
+            planned.defer(command, deferred(touched));
+        }
         Ok(())
+    }
+}
+
+/// Makes a call that has begun.
+fn make<R, E: From<Error>>(
+    begun: InCall<'_>,
+    call: impl FnOnce(StreamHandle, &[u64]) -> Result<R, E>,
+) -> Result<R, E> {
+    // Nothing is borrowed here: the call may do with handles what it likes.
+    match call(begun.stream(), &begun.addresses) {
+        Ok(result) => {
+            begun.end()?;
+            Ok(result)
+        }
+        Err(error) => {
+            begun.fail();
+            Err(error)
+        }
     }
 }

@@ -2,13 +2,12 @@
 
 use std::panic::Location;
 
-use streamweir_trace::BlockSync;
-
 use super::Stream;
 use crate::capture::args::{Args, Binder};
+use crate::capture::buffer::Touch;
+use crate::capture::early;
 use crate::capture::lane::Lane;
-use crate::capture::place::Touch;
-use crate::capture::record::What;
+use crate::capture::recording::{Recording, What};
 use crate::device::LoadedKernel;
 use crate::driver::LaunchShape;
 use crate::error::{Error, Result};
@@ -46,38 +45,24 @@ impl<L: Lane> Stream<L> {
         let line = Location::caller();
         let shape = shape.into();
         let info = &kernel.info;
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        if !info.function.module().is_on(&self.core.device.reclaim) {
+        let recorder = &*self.recorder;
+        drop(self.enter()?);
+        if !info.function.module().is_on(&recorder.device.reclaim) {
             return Err(Error::OtherDevice {
                 what: format!("kernel `{}`", K::SYMBOL),
-                used_on: self.core.device.reclaim.info().name.clone(),
+                used_on: recorder.device.reclaim.info().name.clone(),
             });
         }
-        let mark = state.recording.mark();
-        let mut binder = Binder {
-            core: &self.core,
-            base: state.recording.param_bytes.len(),
-            recording: &mut state.recording,
-            slots: &info.slots,
-            next: 0,
-        };
-        let bound = args
-            .bind(&mut binder)
-            .and_then(|()| self.touch_all(state, also));
-        if let Err(error) = bound {
-            state.recording.take_back(mark);
-            return Err(error);
+        let mut draft = recorder.draft();
+        args.bind(&mut Binder::new(recorder, &mut draft, &info.slots))?;
+        for touch in also {
+            recorder.touch(&mut draft, &touch.place, touch.mode)?;
         }
-        state.recording.spins |= info.signature.sync != BlockSync::Independent;
-        let what = What::Kernel {
+        let what = |recording: &mut Recording| What::Kernel {
             info: info.clone(),
             shape,
-            start: self.core.start_of(state, &info.signature),
-            params: state.recording.params_since(mark),
-            pointers: state.recording.pointers_since(mark),
+            start: early::start(recorder.programmatic, recording, &info.signature),
         };
-        self.emit(state, mark, what, line)
+        recorder.perform(self.spot(line), self.generation, what, draft)
     }
 }

@@ -1,12 +1,13 @@
 //! What can be recorded on a captured stream.
 
-mod emit;
 mod foreign;
+mod in_call;
 mod launch;
 mod transfer;
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::RefMut;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -15,12 +16,13 @@ use std::sync::Arc;
 
 use streamweir_trace::{ScopeId, StreamId};
 
-pub(super) use self::emit::Spot;
-use super::instruments::ElementKind;
+use super::buffer::Buffer;
 use super::lane::{Dyn, Lane, VisibleOn};
-use super::place::Buffer;
+use super::open::Open;
+use super::recorder::Recorder;
+use super::recording::Spot;
+use super::rewrite::{ElementKind, Holder, Taken};
 use super::scratch::Scratch;
-use super::session::{Core, State};
 use crate::error::{Error, Result};
 use crate::kernel::Element;
 
@@ -30,19 +32,27 @@ use crate::kernel::Element;
 /// before and after what the stream was forked from or has joined; it is
 /// concurrent with everything else.
 pub struct Stream<L = Dyn> {
-    pub(super) core: Rc<Core>,
+    pub(super) recorder: Rc<Recorder>,
     pub(super) id: StreamId,
     generation: u32,
     /// An alias stands for its parent while the overlap is off.
     pub(super) alias: bool,
-    scope: Option<(ScopeId, Rc<str>)>,
+    scope: Option<Scope>,
     lane: PhantomData<fn(L)>,
 }
 
+/// A path that reports print.
+#[derive(Clone)]
+struct Scope {
+    /// None when the capture had ended before it was entered.
+    id: Option<ScopeId>,
+    path: Rc<str>,
+}
+
 impl<L: Lane> Stream<L> {
-    pub(super) fn new(core: &Rc<Core>, id: StreamId, generation: u32, alias: bool) -> Self {
+    pub(super) fn new(recorder: &Rc<Recorder>, id: StreamId, generation: u32, alias: bool) -> Self {
         Self {
-            core: core.clone(),
+            recorder: recorder.clone(),
             id,
             generation,
             alias,
@@ -53,7 +63,7 @@ impl<L: Lane> Stream<L> {
 
     /// The name, which also is the tag of its pool.
     pub fn name(&self) -> String {
-        self.core.state.borrow().name(self.id).to_string()
+        self.recorder.stream_name(self.id).to_string()
     }
 
     /// The same stream, with `path` added to the scope that reports print for
@@ -62,13 +72,15 @@ impl<L: Lane> Stream<L> {
     pub fn scope(&self, path: &str) -> Self {
         let path: Rc<str> = match &self.scope {
             None => path.into(),
-            Some((_, outer)) => format!("{outer}/{path}").into(),
+            Some(outer) => format!("{}/{path}", outer.path).into(),
         };
-        let id = self.core.state.borrow_mut().recording.scope(&path);
-        let scope = Some((id, path));
+        let open = self.recorder.unended(String::new);
+        let id = open
+            .ok()
+            .map(|mut open| open.recorded.recording.scope(&path));
         Self {
-            scope,
-            ..Self::new(&self.core, self.id, self.generation, self.alias)
+            scope: Some(Scope { id, path }),
+            ..Self::new(&self.recorder, self.id, self.generation, self.alias)
         }
     }
 
@@ -83,7 +95,7 @@ impl<L: Lane> Stream<L> {
         name: impl Into<Cow<'static, str>>,
         len: usize,
     ) -> Result<Scratch<T, L>> {
-        self.take(name.into(), len, false, Location::caller())
+        self.take(name.into(), len, Holder::User, Location::caller())
     }
 
     /// Takes scratch that a library holds on this stream across its calls, to
@@ -97,19 +109,17 @@ impl<L: Lane> Stream<L> {
         name: impl Into<Cow<'static, str>>,
         bytes: usize,
     ) -> Result<Scratch<u8, L>> {
-        self.take(name.into(), bytes, true, Location::caller())
+        self.take(name.into(), bytes, Holder::Library, Location::caller())
     }
 
     fn take<T: Element>(
         &self,
         name: Cow<'static, str>,
         len: usize,
-        workspace: bool,
+        holder: Holder,
         line: &'static Location<'static>,
     ) -> Result<Scratch<T, L>> {
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
+        drop(self.enter()?);
         let Some(bytes) = len.checked_mul(size_of::<T>()) else {
             return Err(Error::TooLarge {
                 buffer: name.into_owned(),
@@ -117,36 +127,38 @@ impl<L: Lane> Stream<L> {
                 element_size: size_of::<T>(),
             });
         };
-        let pools = &self.core.session.pools;
-        let block = if workspace {
-            pools.workspace(self.id, bytes as u64, name)?
-        } else {
-            pools.alloc(self.id, bytes as u64, name)?
+        // The arena may grow, for which memory of others is released: nothing is
+        // borrowed here.
+        let pools = &self.recorder.pools;
+        let block = match holder {
+            Holder::User | Holder::Call => pools.pools.alloc(self.id, bytes as u64, name)?,
+            Holder::Library => pools.pools.workspace(self.id, bytes as u64, name)?,
         };
-        let recording = &mut state.recording;
-        let start = recording.alloc_frontiers.len() as u32;
-        recording
-            .alloc_frontiers
-            .extend(&state.strands[self.id.index()].frontier);
-        recording
-            .allocs
-            .push(start..recording.alloc_frontiers.len() as u32);
-        let scratch = Scratch::new(self.core.session.clone(), block, len);
-        let element = ElementKind::of::<T>();
-        self.core
-            .taken(state, self.spot(line), block, element, workspace)?;
+        let scratch = Scratch::new(pools.clone(), block, len);
+        let taken = Taken {
+            block,
+            spot: self.spot(line),
+            element: ElementKind::of::<T>(),
+            holder,
+        };
+        self.open()?.taken(taken)?;
         Ok(scratch)
     }
 
     /// A second handle that stands for this stream. It begins without a scope, as a
     /// forked stream does, so that work has one name with the overlap on and off.
     pub(super) fn alias(&self) -> Self {
-        Self::new(&self.core, self.id, self.generation, true)
+        Self::new(&self.recorder, self.id, self.generation, true)
     }
 
     /// Refuses a handle whose stream was joined, or whose capture is over.
     pub(super) fn check_live(&self) -> Result<()> {
-        self.open(&self.core.state.borrow())
+        self.open().map(drop)
+    }
+
+    /// The handle as the recorder knows it.
+    pub(super) fn key(&self) -> (StreamId, u32) {
+        (self.id, self.generation)
     }
 
     /// The device address that a kernel would be given for a buffer, for
@@ -164,37 +176,32 @@ impl<L: Lane> Stream<L> {
     /// # Errors
     /// When the capture has ended or is broken.
     pub fn keep(&self, keep: Arc<dyn Any + Send + Sync>) -> Result<()> {
-        let mut state = self.core.state.borrow_mut();
-        self.open(&state)?;
-        state.keep.foreign.push(keep);
+        self.open()?.recorded.asked.push(keep);
         Ok(())
     }
 
-    /// Opens the stream for a call that records: what the host has dropped before
-    /// it comes before it.
-    fn enter(&self, state: &mut State) -> Result<()> {
-        self.open(state)?;
-        self.core.settle_drops(state)
+    fn spot(&self, line: &'static Location<'static>) -> Spot {
+        Spot {
+            stream: self.id,
+            scope: self.scope.as_ref().and_then(|scope| scope.id),
+            line,
+        }
     }
 
-    fn open(&self, state: &State) -> Result<()> {
-        self.core
-            .open(state, || format!("stream \"{}\"", state.name(self.id)))?;
-        let strand = &state.strands[self.id.index()];
-        if strand.generation == self.generation && strand.active {
-            return Ok(());
-        }
-        Err(Error::CaptureEnded {
-            what: format!("this handle of stream \"{}\", joined since,", strand.name),
-            capture: self.core.name(),
-        })
+    fn open(&self) -> Result<RefMut<'_, Open>> {
+        self.recorder.open(self.id, self.generation)
+    }
+
+    /// Opens the stream for a call that records.
+    fn enter(&self) -> Result<RefMut<'_, Open>> {
+        self.recorder.enter(self.id, self.generation)
     }
 }
 
 impl<L> fmt::Debug for Stream<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
-            .field("capture", &self.core.session.name)
+            .field("capture", self.recorder.name())
             .field("id", &self.id)
             .finish_non_exhaustive()
     }

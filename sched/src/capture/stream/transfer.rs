@@ -5,11 +5,9 @@ use std::panic::Location;
 use streamweir_trace::AccessMode;
 
 use super::Stream;
-use crate::capture::args::touch;
+use crate::capture::buffer::{Buffer, Place};
 use crate::capture::lane::{Lane, VisibleOn};
-use crate::capture::place::{Buffer, Place};
-use crate::capture::record::{Mark, Operand, What};
-use crate::capture::session::State;
+use crate::capture::recording::{Draft, Operand, What};
 use crate::device::Pinned;
 use crate::error::{Error, Result};
 use crate::kernel::Element;
@@ -49,14 +47,12 @@ impl<L: Lane> Stream<L> {
                 ),
             });
         }
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        let mark = state.recording.mark();
+        drop(self.enter()?);
+        let mut draft = self.recorder.draft();
         let bytes = to.bytes.len();
-        let to = self.operand(state, mark, &to, AccessMode::Write)?;
-        let from = self.operand(state, mark, &from, AccessMode::Read)?;
-        self.emit_copy(state, mark, What::Copy { to, from, bytes }, bytes, line)
+        let to = self.operand(&mut draft, &to, AccessMode::Write)?;
+        let from = self.operand(&mut draft, &from, AccessMode::Read)?;
+        self.transfer(draft, What::Copy { to, from, bytes }, bytes, line)
     }
 
     /// Records an upload from page-locked host memory, which is read at each
@@ -79,55 +75,41 @@ impl<L: Lane> Stream<L> {
                 what: format!("\"{}\" has {}", from.name(), from.len()),
             });
         }
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        let mark = state.recording.mark();
+        drop(self.enter()?);
+        let mut draft = self.recorder.draft();
         let bytes = to.bytes.len();
-        let to = self.operand(state, mark, &to, AccessMode::Write)?;
-        state.recording.pinned.push(from.memory.clone());
+        let to = self.operand(&mut draft, &to, AccessMode::Write)?;
+        draft.pinned = Some(from.memory.clone());
         let from = Operand {
             address: from.memory.address(),
             of: None,
         };
-        self.emit_copy(state, mark, What::Copy { to, from, bytes }, bytes, line)
+        self.transfer(draft, What::Copy { to, from, bytes }, bytes, line)
     }
 
-    /// Records that the command in the making touches `place`, from its first
-    /// byte on.
-    fn operand(
-        &self,
-        state: &mut State,
-        mark: Mark,
-        place: &Place<'_>,
-        mode: AccessMode,
-    ) -> Result<Operand> {
-        match touch(&self.core, &mut state.recording, place, mode) {
-            Ok(buffer) => Ok(Operand {
-                address: place.memory.range().start + place.bytes.start,
-                of: Some((buffer, place.bytes.start)),
-            }),
-            Err(error) => {
-                state.recording.take_back(mark);
-                Err(error)
-            }
-        }
+    /// Notes that the command in the making touches `place`, from its first byte
+    /// on.
+    fn operand(&self, draft: &mut Draft, place: &Place<'_>, mode: AccessMode) -> Result<Operand> {
+        let buffer = self.recorder.touch(draft, place, mode)?;
+        Ok(Operand {
+            address: place.memory.range().start + place.bytes.start,
+            of: Some((buffer, place.bytes.start)),
+        })
     }
 
-    /// Emits a copy or a fill, unless it is of no bytes.
-    fn emit_copy(
+    /// Records a copy or a fill, unless it is of no bytes.
+    fn transfer(
         &self,
-        state: &mut State,
-        mark: Mark,
+        draft: Draft,
         what: What,
         bytes: u64,
         line: &'static Location<'static>,
     ) -> Result<()> {
         if bytes == 0 {
-            state.recording.take_back(mark);
             return Ok(());
         }
-        self.emit(state, mark, what, line)
+        self.recorder
+            .perform(self.spot(line), self.generation, |_| what, draft)
     }
 
     /// Records a fill of a buffer's bytes with `value`.
@@ -139,17 +121,15 @@ impl<L: Lane> Stream<L> {
         let line = Location::caller();
         let place = to.place();
         let bytes = place.bytes.len();
-        let mut guard = self.core.state.borrow_mut();
-        let state = &mut *guard;
-        self.enter(state)?;
-        let mark = state.recording.mark();
-        let to = self.operand(state, mark, &place, AccessMode::Write)?;
+        drop(self.enter()?);
+        let mut draft = self.recorder.draft();
+        let to = self.operand(&mut draft, &place, AccessMode::Write)?;
         let what = What::Fill {
             to,
             bytes,
             value,
             poison: false,
         };
-        self.emit_copy(state, mark, what, bytes, line)
+        self.transfer(draft, what, bytes, line)
     }
 }

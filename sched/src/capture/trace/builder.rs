@@ -11,13 +11,15 @@ use streamweir_trace::{
 
 use super::ReadBack;
 use crate::capture::early;
-use crate::capture::record::{BufferKey, Command, Recording, What};
+use crate::capture::nodes::Nodes;
+use crate::capture::recording::{BufferKey, Command, Recording, What, indices};
 use crate::capture::strand::Strand;
 use crate::driver::{NodeHandle, Start};
 
 /// What the recording and the driver's graph say of each command.
 pub(super) struct Builder<'a> {
     recording: &'a Recording,
+    nodes: &'a Nodes,
     graph: Option<&'a ReadBack>,
     /// For each command, its nodes; one more entry closes the last range.
     first: Vec<u32>,
@@ -31,9 +33,14 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(recording: &'a Recording, graph: Option<&'a ReadBack>) -> Self {
+    pub(super) fn new(
+        recording: &'a Recording,
+        nodes: &'a Nodes,
+        graph: Option<&'a ReadBack>,
+    ) -> Self {
         let mut builder = Self {
             recording,
+            nodes,
             graph,
             first: Vec::with_capacity(recording.commands.len() + 1),
             foreign: HashMap::new(),
@@ -43,7 +50,7 @@ impl<'a> Builder<'a> {
         };
         builder.attribute_foreign();
         let mut next = 0;
-        for (index, command) in recording.commands.iter().enumerate() {
+        for index in 0..recording.commands.len() {
             builder.first.push(next);
             match builder.foreign.get(&index) {
                 Some(nodes) => {
@@ -54,7 +61,7 @@ impl<'a> Builder<'a> {
                 }
                 None => {
                     // An eager run has no handle.
-                    for &handle in &recording.handles[usize_range(&command.handles)] {
+                    for &handle in nodes.of(index) {
                         builder.by_handle.insert(handle, NodeId(next));
                     }
                     next += 1;
@@ -87,16 +94,17 @@ impl<'a> Builder<'a> {
         }
         let mut taken: HashSet<NodeHandle> = commands
             .iter()
-            .filter(|c| !matches!(c.what, What::Foreign { .. }))
-            .flat_map(|c| &self.recording.handles[usize_range(&c.handles)])
+            .enumerate()
+            .filter(|(_, c)| !matches!(c.what, What::Foreign { .. }))
+            .flat_map(|(index, _)| self.nodes.of(index))
             .copied()
             .collect();
         for (index, command) in commands.iter().enumerate() {
-            let What::Foreign { entry, .. } = &command.what else {
+            let What::Foreign { .. } = &command.what else {
                 continue;
             };
-            taken.extend(&self.recording.handles[usize_range(entry)]);
-            let mut stack = self.recording.handles[usize_range(&command.handles)].to_vec();
+            taken.extend(self.nodes.before(index));
+            let mut stack = self.nodes.of(index).to_vec();
             let mut made = Vec::new();
             while let Some(node) = stack.pop() {
                 if taken.insert(node) {
@@ -147,24 +155,18 @@ impl<'a> Builder<'a> {
 
     fn add_nodes(&self, trace: &mut Trace, index: usize, command: &Command) {
         let launch = SourceLine {
-            file: command.line.file().to_owned(),
-            line: command.line.line(),
+            file: command.spot.line.file().to_owned(),
+            line: command.spot.line.line(),
         };
         let mut add = |kind: NodeKind, name: String| {
             trace.add_node(Node {
-                scope: command.scope,
+                scope: command.spot.scope,
                 launch: Some(launch.clone()),
-                ..Node::new(kind, name).on(command.stream)
+                ..Node::new(kind, name).on(command.spot.stream)
             });
         };
         match &command.what {
-            What::Kernel {
-                info,
-                shape,
-                start,
-                params,
-                pointers,
-            } => {
+            What::Kernel { info, shape, start } => {
                 let symbol = info.signature.symbol;
                 let kernel = KernelNode {
                     function: symbol.to_owned(),
@@ -172,7 +174,7 @@ impl<'a> Builder<'a> {
                     block: shape.block,
                     shared_bytes: shape.shared_bytes,
                     sync: launched(info.signature.sync),
-                    params: self.params(info, params, pointers),
+                    params: self.params(info, command),
                 };
                 add(NodeKind::Kernel(kernel), symbol.to_owned());
                 if *start == Start::Early
@@ -199,7 +201,7 @@ impl<'a> Builder<'a> {
                 add(NodeKind::EventRecord, format!("record {}", event.name))
             }
             What::EventWait(event) => add(NodeKind::EventWait, format!("wait {}", event.name)),
-            What::Foreign { name, pdl, .. } => match self.foreign.get(&index) {
+            What::Foreign { name, pdl } => match self.foreign.get(&index) {
                 Some(nodes) => {
                     for node in nodes {
                         let kind = self.kinds.get(node).copied().cloned();
@@ -235,14 +237,9 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn params(
-        &self,
-        info: &crate::device::KernelInfo,
-        params: &std::ops::Range<u32>,
-        pointers: &std::ops::Range<u32>,
-    ) -> Vec<Param> {
-        let bytes = &self.recording.param_bytes[usize_range(params)];
-        let pointers = &self.recording.pointers[usize_range(pointers)];
+    fn params(&self, info: &crate::device::KernelInfo, command: &Command) -> Vec<Param> {
+        let bytes = self.recording.params(command);
+        let pointers = self.recording.pointers(command);
         let targets: HashMap<u32, PointerParam> = pointers
             .iter()
             .map(|p| {
@@ -270,7 +267,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             for to in self.nodes_of(index) {
-                for &before in &self.recording.waits[usize_range(&command.after)] {
+                for &before in self.recording.waits(command) {
                     for from in self.exits(before) {
                         let kind = early::edge_kind(trace.node(from), trace.node(to));
                         trace.add_edge(Edge { from, to, kind });
@@ -310,7 +307,7 @@ impl<'a> Builder<'a> {
         }
         for (block, alloc) in blocks.iter().zip(&self.recording.allocs) {
             let alloc = AllocPoint {
-                frontier: self.recording.alloc_frontiers[usize_range(alloc)]
+                frontier: self.recording.alloc_frontiers[indices(alloc)]
                     .iter()
                     .flat_map(|&command| self.exits(command))
                     .collect(),
@@ -336,9 +333,11 @@ impl<'a> Builder<'a> {
     }
 
     fn buffer_id(&self, key: BufferKey) -> BufferId {
-        match key.index() {
-            Ok(block) => BufferId::at(self.recording.persistents.len() + block),
-            Err(persistent) => BufferId::at(persistent),
+        match key {
+            BufferKey::Scratch(block) => {
+                BufferId::at(self.recording.persistents.len() + block as usize)
+            }
+            BufferKey::Persistent(at) => BufferId::at(at as usize),
         }
     }
 
@@ -355,8 +354,9 @@ impl<'a> Builder<'a> {
     fn exits(&self, command: u32) -> Vec<NodeId> {
         let index = command as usize;
         if self.foreign.contains_key(&index) {
-            let handles = &self.recording.commands[index].handles;
-            return self.recording.handles[usize_range(handles)]
+            return self
+                .nodes
+                .of(index)
                 .iter()
                 .filter_map(|handle| self.by_handle.get(handle).copied())
                 .collect();
@@ -372,8 +372,4 @@ fn launched(declared: BlockSync) -> BlockSync {
         BlockSync::Cooperative => BlockSync::Spin,
         sync => sync,
     }
-}
-
-fn usize_range(range: &std::ops::Range<u32>) -> std::ops::Range<usize> {
-    range.start as usize..range.end as usize
 }

@@ -4,12 +4,10 @@ mod builder;
 
 use std::collections::{HashMap, HashSet};
 
-use streamweir_alloc::BlockRecord;
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, Trace};
 
 use self::builder::Builder;
-use super::record::Recording;
-use super::strand::Strand;
+use super::recorded::Recorded;
 use crate::driver::{GraphEdge, NodeHandle};
 
 /// The driver's graph, as it was read back.
@@ -59,47 +57,44 @@ impl Traces {
     }
 }
 
-/// The declared trace of an eager run, of which no driver has a graph.
-pub(super) fn declared(
-    name: &str,
-    recording: &Recording,
-    strands: &[Strand],
-    blocks: &[BlockRecord],
-) -> Trace {
-    Builder::new(recording, None).declared(name, strands, blocks)
+/// The declared trace of work of which no driver has a graph.
+pub(super) fn declared(recorded: &Recorded) -> Trace {
+    Builder::new(&recorded.recording, &recorded.nodes, None).declared(
+        recorded.name(),
+        recorded.strands.all(),
+        &recorded.blocks(),
+    )
 }
 
-/// The declared trace of a capture, and the driver's.
-///
-/// `own_all` says that every node of the graph must have been recorded here; a
-/// node that was not stays unmatched, for the verifier to complain about. In an
-/// engine's capture such nodes are the engine's, and enter the declared trace
-/// without accesses; see [`Traces::theirs`].
-pub(super) fn both(
-    name: &str,
-    recording: &Recording,
-    strands: &[Strand],
-    blocks: &[BlockRecord],
-    graph: &ReadBack,
-    own_all: bool,
-) -> Traces {
-    let builder = Builder::new(recording, Some(graph));
-    let mut declared = builder.declared(name, strands, blocks);
-    let mut matching: Vec<_> = graph
-        .nodes
-        .iter()
-        .map(|node| builder.by_handle.get(node).copied())
-        .collect();
-    let theirs = match own_all {
-        true => HashSet::new(),
-        false => adopt_engine_nodes(&mut declared, &mut matching, graph),
-    };
+/// The declared trace of a capture, and the driver's. Every node of the graph must
+/// have been recorded here; a node that was not stays unmatched, for the verifier
+/// to complain about.
+pub(super) fn of_graph(recorded: &Recorded, graph: &ReadBack) -> Traces {
+    let builder = Builder::new(&recorded.recording, &recorded.nodes, Some(graph));
+    let mut declared =
+        builder.declared(recorded.name(), recorded.strands.all(), &recorded.blocks());
+    declared.reserved = recorded.held_for_scratch();
+    let nodes = graph.nodes.iter();
     Traces {
         declared,
-        read_back: read_back(name, graph),
-        matching,
-        theirs,
+        read_back: read_back(recorded.name(), graph),
+        matching: nodes
+            .map(|node| builder.by_handle.get(node).copied())
+            .collect(),
+        theirs: HashSet::new(),
     }
+}
+
+/// The same of a part in an engine's capture. Nodes that were not recorded here
+/// are the engine's, and enter the declared trace without accesses; see
+/// [`Traces::theirs`].
+pub(super) fn of_part(recorded: &Recorded, graph: &ReadBack) -> Traces {
+    let mut traces = of_graph(recorded, graph);
+    let Traces {
+        declared, matching, ..
+    } = &mut traces;
+    traces.theirs = adopt_engine_nodes(declared, matching, graph);
+    traces
 }
 
 fn read_back(name: &str, graph: &ReadBack) -> Trace {

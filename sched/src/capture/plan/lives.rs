@@ -9,26 +9,26 @@
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_place::{Life, Lives};
 
-use super::chart::Chart;
-use crate::capture::record::Recording;
+use super::chains::Chains;
+use crate::capture::recording::Recording;
 
 /// When each block is used, on the chains of the streams.
-pub(super) fn lives(chart: &Chart<'_>, recording: &Recording, blocks: &[BlockRecord]) -> Lives {
-    let streams = chart.streams();
+pub(super) fn lives(chains: &Chains<'_>, recording: &Recording, blocks: &[BlockRecord]) -> Lives {
+    let streams = chains.streams();
     let mut begins = vec![u32::MAX; blocks.len() * streams];
     let mut ends = vec![0; blocks.len() * streams];
     // The first and the last command that touches it, and the first one's chain.
     let mut spans: Vec<Option<(u32, u32, u32)>> = vec![None; blocks.len()];
     for access in &recording.accesses {
-        let Ok(block) = access.buffer.index() else {
+        let Some(block) = access.buffer.block() else {
             continue;
         };
         let row = block * streams;
-        let before = chart.before(access.command);
+        let before = chains.before(access.command);
         for (begin, &before) in begins[row..].iter_mut().zip(before) {
             *begin = (*begin).min(before);
         }
-        let node = chart.node(access.command);
+        let node = chains.node(access.command);
         let end = &mut ends[row + node.stream.index()];
         *end = (*end).max(node.index);
         let here = access.command;
@@ -38,7 +38,7 @@ pub(super) fn lives(chart: &Chart<'_>, recording: &Recording, blocks: &[BlockRec
         }
         span.1 = span.1.max(here);
     }
-    let last = (chart.len() as u32).saturating_sub(1);
+    let last = (chains.len() as u32).saturating_sub(1);
     let mut lives = Lives::new(streams);
     for (at, block) in blocks.iter().enumerate() {
         let row = at * streams..(at + 1) * streams;

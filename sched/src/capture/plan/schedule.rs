@@ -23,11 +23,12 @@
 
 use streamweir_trace::StreamId;
 
-use super::chart::Chart;
+use super::chains::Chains;
+use crate::capture::strand::ORIGIN;
 
 /// One thing to do under capture. An event is named by its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(in crate::capture) enum Step {
     /// The next command of the stream waits for what the event stands for.
     Wait { stream: StreamId, slot: usize },
     /// A command goes to its stream.
@@ -37,21 +38,19 @@ pub(super) enum Step {
 }
 
 /// The steps of an emission.
-pub(super) struct Schedule {
-    pub(super) steps: Vec<Step>,
+pub(in crate::capture) struct Schedule {
+    pub(in crate::capture) steps: Vec<Step>,
     /// How many events they need.
-    pub(super) slots: usize,
+    pub(in crate::capture) slots: usize,
 }
 
-const ORIGIN: StreamId = StreamId(0);
-
 impl Schedule {
-    /// The steps for the commands of `chart`, after which the origin has
+    /// The steps for the commands of `chains`, after which the origin has
     /// reached `end`. Commands that `keeps_order` says keep the record order
     /// among themselves.
-    pub(super) fn new(chart: &Chart<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) -> Self {
-        let order = on_demand(chart, end, keeps_order);
-        let mut waits = Waits::new(chart, end);
+    pub(super) fn new(chains: &Chains<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) -> Self {
+        let order = on_demand(chains, end, keeps_order);
+        let mut waits = Waits::new(chains, end);
         let mut steps = Vec::with_capacity(order.len() * 2);
         if waits.roots > 0 {
             let slot = waits.record(ENTRY, waits.roots);
@@ -61,9 +60,9 @@ impl Schedule {
             });
         }
         for command in order {
-            let node = chart.node(command);
+            let node = chains.node(command);
             let stream = node.stream;
-            for earlier in waits_of(chart, command) {
+            for earlier in waits_of(chains, command) {
                 let slot = waits.wait(earlier);
                 steps.push(Step::Wait { stream, slot });
             }
@@ -74,7 +73,7 @@ impl Schedule {
                 steps.push(Step::Record { stream, slot });
             }
         }
-        for &earlier in end.iter().filter(|&&c| chart.node(c).stream != ORIGIN) {
+        for &earlier in end.iter().filter(|&&c| chains.node(c).stream != ORIGIN) {
             let slot = waits.wait(Some(earlier));
             steps.push(Step::Wait {
                 stream: ORIGIN,
@@ -89,15 +88,15 @@ impl Schedule {
 }
 
 /// All commands, each when the first one that needs it asks for it.
-fn on_demand(chart: &Chart<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) -> Vec<u32> {
-    let count = chart.len() as u32;
-    let mut before_it = vec![None; chart.len()];
+fn on_demand(chains: &Chains<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) -> Vec<u32> {
+    let count = chains.len() as u32;
+    let mut before_it = vec![None; chains.len()];
     let mut last = None;
     for command in (0..count).filter(|&command| keeps_order(command)) {
         before_it[command as usize] = last.replace(command);
     }
-    let mut order = Vec::with_capacity(chart.len());
-    let mut asked = vec![false; chart.len()];
+    let mut order = Vec::with_capacity(chains.len());
+    let mut asked = vec![false; chains.len()];
     // What was joined into nothing that goes on is asked for last.
     for start in end.iter().copied().chain(0..count) {
         if std::mem::replace(&mut asked[start as usize], true) {
@@ -108,7 +107,7 @@ fn on_demand(chart: &Chart<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) 
         let mut stack = vec![(start, 0)];
         while let Some((command, next)) = stack.last_mut() {
             let command = *command;
-            let after = chart.node(command).after;
+            let after = chains.node(command).after;
             let needed = after
                 .get(*next)
                 .copied()
@@ -133,12 +132,12 @@ fn on_demand(chart: &Chart<'_>, end: &[u32], keeps_order: impl Fn(u32) -> bool) 
 const ENTRY: Option<u32> = None;
 
 /// What `command` must wait for, for its own stream does not bring it.
-fn waits_of<'a>(chart: &'a Chart<'_>, command: u32) -> impl Iterator<Item = Option<u32>> + 'a {
-    let node = chart.node(command);
+fn waits_of<'a>(chains: &'a Chains<'_>, command: u32) -> impl Iterator<Item = Option<u32>> + 'a {
+    let node = chains.node(command);
     let entry = node.after.is_empty() && node.stream != ORIGIN;
     let others = node.after.iter().copied();
     others
-        .filter(|&earlier| chart.node(earlier).stream != node.stream)
+        .filter(|&earlier| chains.node(earlier).stream != node.stream)
         .map(Some)
         .chain(entry.then_some(ENTRY))
 }
@@ -157,13 +156,13 @@ struct Waits {
 }
 
 impl Waits {
-    fn new(chart: &Chart<'_>, end: &[u32]) -> Self {
-        let mut needed = vec![0; chart.len()];
+    fn new(chains: &Chains<'_>, end: &[u32]) -> Self {
+        let mut needed = vec![0; chains.len()];
         let mut roots = 0;
-        let of_commands = (0..chart.len() as u32).flat_map(|command| waits_of(chart, command));
+        let of_commands = (0..chains.len() as u32).flat_map(|command| waits_of(chains, command));
         let of_the_end = end
             .iter()
-            .filter(|&&command| chart.node(command).stream != ORIGIN)
+            .filter(|&&command| chains.node(command).stream != ORIGIN)
             .map(|&command| Some(command));
         for earlier in of_commands.chain(of_the_end) {
             match earlier {

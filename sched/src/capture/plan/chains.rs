@@ -2,15 +2,15 @@
 //!
 //! A captured stream is a chain: each of its commands waits for the one before.
 //! So which commands happen before one is known from a number for each stream,
-//! how many of its commands do ([`Chart::before`]). Planning reads this order
+//! how many of its commands do ([`Chains::before`]). Planning reads this order
 //! and adds nothing to it.
 
 use streamweir_trace::StreamId;
 
-use crate::capture::record::Recording;
+use crate::capture::recording::Recording;
 
 /// The commands of a recording and what each waits for.
-pub(super) struct Chart<'a> {
+pub(super) struct Chains<'a> {
     nodes: Vec<Node<'a>>,
     streams: usize,
     /// Row by row, `streams` numbers for each command.
@@ -26,15 +26,12 @@ pub(super) struct Node<'a> {
     pub(super) after: &'a [u32],
 }
 
-impl<'a> Chart<'a> {
+impl<'a> Chains<'a> {
     pub(super) fn new(recording: &'a Recording, streams: usize) -> Self {
         let commands = recording.commands.iter();
         Self::of(
             streams,
-            commands.map(|command| {
-                let after = command.after.start as usize..command.after.end as usize;
-                (command.stream, &recording.waits[after])
-            }),
+            commands.map(|command| (command.spot.stream, recording.waits(command))),
         )
     }
 
@@ -43,19 +40,19 @@ impl<'a> Chart<'a> {
         streams: usize,
         commands: impl ExactSizeIterator<Item = (StreamId, &'a [u32])>,
     ) -> Self {
-        let mut chart = Self {
+        let mut chains = Self {
             nodes: Vec::with_capacity(commands.len()),
             streams,
             before: Vec::with_capacity(commands.len() * streams),
         };
         let mut lengths = vec![0; streams];
         for (stream, after) in commands {
-            let start = chart.before.len();
-            chart.before.resize(start + streams, 0);
+            let start = chains.before.len();
+            chains.before.resize(start + streams, 0);
             for &earlier in after {
-                let node = &chart.nodes[earlier as usize];
+                let node = &chains.nodes[earlier as usize];
                 let (index, of) = (node.index, node.stream.index());
-                let (rows, row) = chart.before.split_at_mut(start);
+                let (rows, row) = chains.before.split_at_mut(start);
                 let theirs = &rows[earlier as usize * streams..][..streams];
                 for (mine, &theirs) in row.iter_mut().zip(theirs) {
                     *mine = (*mine).max(theirs);
@@ -63,13 +60,13 @@ impl<'a> Chart<'a> {
                 row[of] = row[of].max(index);
             }
             lengths[stream.index()] += 1;
-            chart.nodes.push(Node {
+            chains.nodes.push(Node {
                 stream,
                 index: lengths[stream.index()],
                 after,
             });
         }
-        chart
+        chains
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,10 +1,10 @@
-//! Addresses before there are any.
+//! Stand-ins for addresses before there are any.
 //!
-//! While a planned capture is recorded, its pools work on an arena of paper:
-//! ranges that no device has, handed out by the very rule of a live capture. So
-//! every check of the pools is the one of live captures, and what comes out is a
-//! layout that is valid, reserves what a live capture would, and is the one to
-//! beat.
+//! While a planned capture is recorded, its pools work on an arena without
+//! memory: ranges that no device has, handed out by the rule of a live capture.
+//! So every check of the pools is the one of live captures, and the layout that
+//! they come to is valid and reserves what a live capture would. The plan has
+//! to be better than that one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,11 +21,11 @@ const BASE: u64 = 1 << 62;
 const BYTES: u64 = 1 << 62;
 
 #[derive(Debug)]
-struct Paper {
+struct NoMemory {
     next: AtomicU64,
 }
 
-impl Backing for Paper {
+impl Backing for NoMemory {
     fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
         // The order in which two threads reserve decides nothing but which of
         // them has which range.
@@ -45,10 +45,10 @@ impl Backing for Paper {
     fn release(&self, _segment: ByteRange) {}
 }
 
-/// An arena of paper that grows as `arena` does.
-pub(in crate::capture) fn of(arena: &Arena) -> Arc<Arena> {
-    let paper = Paper {
+/// An arena without memory that grows as `arena` does.
+pub(in crate::capture) fn like(arena: &Arena) -> Arc<Arena> {
+    let backing = NoMemory {
         next: AtomicU64::new(0),
     };
-    Arena::new(arena.name().clone(), Arc::new(paper), arena.config())
+    Arena::new(arena.name().clone(), Arc::new(backing), arena.config())
 }

@@ -1,4 +1,4 @@
-//! Calls of libraries that are made when a planned capture is emitted.
+//! A library's call, declared before it is made.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use streamweir_trace::{ByteRange, PdlWait};
 
-use crate::capture::lane::Dyn;
-use crate::capture::place::Touch;
-use crate::capture::record::{BufferKey, Recording};
+use super::buffer::Touch;
+use super::lane::Dyn;
+use super::recording::{BufferKey, Recording};
 use crate::driver::StreamHandle;
 
 /// What a library's call needs, declared before it is made.
@@ -16,12 +16,12 @@ use crate::driver::StreamHandle;
 /// A planned capture places memory and makes the call after everything has been
 /// recorded; a live capture and an eager run do both at once.
 pub struct ForeignCall<'a, L = Dyn> {
-    pub(in crate::capture) name: &'a str,
-    pub(in crate::capture) touches: &'a [Touch<'a, L>],
-    pub(in crate::capture) workspace: Option<(usize, usize)>,
-    pub(in crate::capture) keep: Option<Arc<dyn Any + Send + Sync>>,
-    pub(in crate::capture) keeps_order: bool,
-    pub(in crate::capture) pdl: PdlWait,
+    pub(super) name: &'a str,
+    pub(super) touches: &'a [Touch<'a, L>],
+    pub(super) workspace: Option<(usize, usize)>,
+    pub(super) keep: Option<Arc<dyn Any + Send + Sync>>,
+    pub(super) keeps_order: bool,
+    pub(super) pdl: PdlWait,
 }
 
 impl<'a, L> ForeignCall<'a, L> {
@@ -98,23 +98,38 @@ pub struct ForeignAddresses<'a> {
 }
 
 /// What enqueues a library's work on a stream of the driver.
-pub(in crate::capture) type Enqueue = Box<
-    dyn FnOnce(StreamHandle, ForeignAddresses<'_>) -> Result<(), Box<dyn StdError + Send + Sync>>,
->;
+pub(super) type Enqueue =
+    Box<dyn FnOnce(StreamHandle, ForeignAddresses<'_>) -> Result<(), LibraryError>>;
 
-/// A call that was put aside.
-pub(in crate::capture) struct Deferred {
-    pub(in crate::capture) enqueue: Enqueue,
+/// What went wrong in a library.
+pub(super) type LibraryError = Box<dyn StdError + Send + Sync>;
+
+/// A call that a planned capture makes when it sends its commands.
+pub(super) struct Deferred {
+    pub(super) enqueue: Enqueue,
     /// The touched buffers and the offset of the pointer in each.
-    pub(in crate::capture) touched: Vec<(BufferKey, u64)>,
+    pub(super) touched: Vec<(BufferKey, u64)>,
     /// The workspace and what its address is a multiple of.
-    pub(in crate::capture) workspace: Option<(BufferKey, u64)>,
-    pub(in crate::capture) keeps_order: bool,
+    pub(super) workspace: Option<(BufferKey, u64)>,
+    pub(super) keeps_order: bool,
 }
 
 impl Deferred {
-    pub(super) fn keeps_order(&self) -> bool {
-        self.keeps_order
+    /// A call that touches these buffers, and last its workspace if that has an
+    /// alignment.
+    pub(super) fn new(
+        enqueue: Enqueue,
+        mut touched: Vec<(BufferKey, u64)>,
+        alignment: Option<u64>,
+        keeps_order: bool,
+    ) -> Self {
+        let workspace = alignment.and_then(|alignment| Some((touched.pop()?.0, alignment)));
+        Self {
+            enqueue,
+            touched,
+            workspace,
+            keeps_order,
+        }
     }
 
     /// The addresses of what it touches, once blocks lie at `ranges`.
@@ -123,9 +138,9 @@ impl Deferred {
         recording: &Recording,
         ranges: &[ByteRange],
     ) -> (Vec<u64>, Option<u64>) {
-        let start = |key: BufferKey| match key.index() {
-            Ok(block) => ranges[block].start,
-            Err(persistent) => recording.persistents[persistent].range.start,
+        let start = |key: BufferKey| match key {
+            BufferKey::Scratch(block) => ranges[block as usize].start,
+            BufferKey::Persistent(at) => recording.persistents[at as usize].range.start,
         };
         let touched = self.touched.iter();
         let touched = touched.map(|&(key, offset)| start(key) + offset).collect();

@@ -1,12 +1,34 @@
 //! What taps have read, and how two runs differ in it.
 
 use std::fmt;
+use std::panic::Location;
 
-use streamweir_trace::{Buffer, BufferId, BufferKind, NodeId, Trace};
+use streamweir_trace::{Buffer, BufferId, BufferKind, ByteRange, NodeId, Trace};
 use streamweir_verify::Report;
 
-use super::taps::Tap;
+use super::element::ElementKind;
 use crate::error::{Error, Result};
+
+/// One copy.
+#[derive(Clone, Debug)]
+pub(super) struct Tap {
+    /// Which command, of those that were tapped.
+    pub(super) command: usize,
+    pub(super) kernel: String,
+    pub(super) stream: String,
+    pub(super) scope: Option<String>,
+    pub(super) line: &'static Location<'static>,
+    pub(super) buffer: String,
+    /// Of scratch, the how-manieth that the recording took.
+    pub(super) scratch: Option<usize>,
+    pub(super) written: bool,
+    pub(super) element: ElementKind,
+    /// In the buffer.
+    pub(super) bytes: ByteRange,
+    /// Where the copy lies.
+    pub(super) segment: usize,
+    pub(super) offset: u64,
+}
 
 /// What the taps of one run read.
 pub struct Readings {

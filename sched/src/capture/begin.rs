@@ -1,0 +1,157 @@
+//! How captures begin.
+
+use std::sync::Arc;
+
+use streamweir_alloc::{Pools, View};
+
+use super::early;
+use super::handle::Capture;
+use super::nodes::Nodes;
+use super::open::Open;
+use super::options::{CaptureOptions, Placement};
+use super::plan::unplaced;
+use super::pools::ScratchPools;
+use super::recorded::Recorded;
+use super::recorder::Recorder;
+use super::recording::Recording;
+use super::rewrite::{Poison, Rewrites};
+use super::sink::{AnySink, Live, Planned};
+use super::strand::Strands;
+use crate::device::{Device, DeviceInner};
+use crate::error::{Error, Name, Result};
+use crate::graph::{Graph, GroupInner};
+
+impl Device {
+    /// Captures what `record` records into a graph, verifies it and
+    /// instantiates it.
+    ///
+    /// # Errors
+    /// What `record` returns; an unjoined stream; a hazard, with
+    /// [`Verify::Refuse`](crate::Verify::Refuse); a failure of the driver. All is
+    /// left as before then.
+    pub fn capture<R, E: From<Error>>(
+        &self,
+        options: impl Into<CaptureOptions>,
+        record: impl FnOnce(&Capture) -> Result<R, E>,
+    ) -> Result<(Graph, R), E> {
+        let capture = self.begin(options)?;
+        let result = record(&capture)?;
+        Ok((capture.end()?, result))
+    }
+
+    /// Begins a capture to be ended by [`Capture::end`]; dropped before, it is
+    /// as if it had not been.
+    ///
+    /// # Errors
+    /// When the driver refuses, or the calling thread is inside a capture.
+    pub fn begin(&self, options: impl Into<CaptureOptions>) -> Result<Capture> {
+        self.inner.outside("Device::begin")?;
+        self.collect();
+        let mut options = options.into();
+        options.guarded = self.guarded;
+        options.check()?;
+        let device = &self.inner;
+        let stream = |options: &CaptureOptions| {
+            let priority = options.priorities.of(&options.origin);
+            device.take_stream(priority).map(Arc::new)
+        };
+        let start = Start::new(device, options)?;
+        let origin = stream(&start.options)?;
+        match start.options.placement {
+            Placement::Live => {
+                let sink = Live::new(origin, device.take_event()?);
+                let pools = start.scratch_pools(start.view());
+                start.capture(pools, AnySink::Live(sink), true)
+            }
+            Placement::Planned => {
+                start.options.check_plannable()?;
+                let sink = Planned::new(origin, start.view());
+                let unplaced = unplaced::like(&start.home.arena).open();
+                let pools = start.scratch_pools(unplaced).placed_later();
+                start.capture(pools, AnySink::Planned(sink), true)
+            }
+        }
+    }
+}
+
+/// What every capture, attachment and eager run begins with.
+pub(super) struct Start {
+    device: Arc<DeviceInner>,
+    pub(super) options: CaptureOptions,
+    home: Arc<GroupInner>,
+}
+
+impl Start {
+    pub(super) fn new(device: &Arc<DeviceInner>, options: CaptureOptions) -> Result<Self> {
+        let home = match &options.group {
+            Some(group) => {
+                group.check_device(device)?;
+                group.inner.clone()
+            }
+            None => GroupInner::new(device, &options.name, options.arena, options.guarded),
+        };
+        Ok(Self {
+            device: device.clone(),
+            options,
+            home,
+        })
+    }
+
+    /// The capture's part of the arena.
+    pub(super) fn view(&self) -> View {
+        self.home.arena.open_for(&*self.options.name)
+    }
+
+    /// Pools on `view`.
+    pub(super) fn scratch_pools(&self, view: View) -> ScratchPools {
+        let options = &self.options;
+        let capture: Name = options.name.as_str().into();
+        let pools = ScratchPools::new(capture, Pools::new(view, options.policy));
+        match options.poison != Poison::Off && !options.policy.is_ordered_by_graph() {
+            true => pools.with_drops_put_aside(),
+            false => pools,
+        }
+    }
+
+    /// The capture, on which the sink has begun. It is the thread's own when
+    /// `captures`.
+    pub(super) fn capture(
+        self,
+        pools: ScratchPools,
+        sink: AnySink,
+        captures: bool,
+    ) -> Result<Capture> {
+        let Self {
+            device,
+            options,
+            home,
+        } = self;
+        let ours = matches!(sink, AnySink::Live(_) | AnySink::Planned(_));
+        let programmatic = ours && early::is_possible(options.programmatic, device.reclaim.info());
+        let rewrites = Rewrites::new(
+            options.poison,
+            options.taps.as_ref(),
+            options.policy.is_ordered_by_graph(),
+            &device,
+            &options.name,
+        )?;
+        pools.pools.add_stream(&*options.origin, &*options.origin)?;
+        let recorded = Recorded {
+            device,
+            pools: Arc::new(pools),
+            home,
+            verify: options.verify,
+            recording: Recording::default(),
+            nodes: Nodes::default(),
+            strands: Strands::new(options.origin.as_str().into()),
+            asked: Vec::new(),
+            placed: None,
+            inside: None,
+        };
+        let open = Open::new(recorded, sink, rewrites);
+        // From here on the capture's own drop ends whatever has begun.
+        let capture = Capture::new(Recorder::new(open, programmatic, options.priorities));
+        capture.recorder.begin(captures)?;
+        Ok(capture)
+    }
+}

@@ -1,0 +1,225 @@
+//! An open capture: how a command goes through the rewrites to the sink and into
+//! the recording.
+//!
+//! No code of the user runs in any step here.
+
+use streamweir_trace::{PdlWait, StreamId};
+
+use super::nodes::Sent;
+use super::recorded::Recorded;
+use super::recording::{Draft, Spot, What};
+use super::rewrite::{Added, Rewrites, Taken};
+use super::sink::{AnySink, Sink};
+use crate::driver::DriverResult;
+use crate::error::{During, Error, Result};
+
+/// A capture that has not ended.
+pub(super) struct Open {
+    pub(super) recorded: Recorded,
+    pub(super) sink: AnySink,
+    rewrites: Option<Box<Rewrites>>,
+    /// The first failure.
+    broken: Option<String>,
+    /// Foreign calls that have not returned.
+    pub(super) calls: Vec<CallInProgress>,
+}
+
+/// A foreign call that has begun: what it touches may have been touched.
+pub(super) struct CallInProgress {
+    pub(super) spot: Spot,
+    pub(super) name: String,
+    pub(super) draft: Draft,
+}
+
+impl Open {
+    pub(super) fn new(recorded: Recorded, sink: AnySink, rewrites: Option<Box<Rewrites>>) -> Self {
+        Self {
+            recorded,
+            sink,
+            rewrites,
+            broken: None,
+            calls: Vec::new(),
+        }
+    }
+
+    pub(super) fn check_broken(&self) -> Result<()> {
+        match &self.broken {
+            None => Ok(()),
+            Some(first) => Err(Error::Broken {
+                capture: self.recorded.name().to_string(),
+                first: first.clone(),
+            }),
+        }
+    }
+
+    /// Notes the first failure.
+    pub(super) fn break_with(&mut self, first: impl FnOnce() -> String) {
+        self.broken.get_or_insert_with(first);
+    }
+
+    fn broken_by(&mut self, error: Error) -> Error {
+        self.break_with(|| error.to_string());
+        error
+    }
+
+    /// Makes a driver call whose failure breaks the capture.
+    pub(super) fn drive<T>(
+        &mut self,
+        during: impl FnOnce() -> String,
+        call: impl FnOnce(&mut AnySink) -> DriverResult<T>,
+    ) -> Result<T> {
+        let called = call(&mut self.sink).during(during);
+        called.map_err(|error| self.broken_by(error))
+    }
+
+    /// Sends a command to the sink, records it, and adds what the rewrites put
+    /// behind it.
+    pub(super) fn perform(&mut self, spot: Spot, what: What, draft: &mut Draft) -> Result<()> {
+        let command = self.send(spot, what, draft)?;
+        self.rewrite(command)
+    }
+
+    /// The same for a command that somebody else has sent.
+    pub(super) fn performed(
+        &mut self,
+        spot: Spot,
+        what: What,
+        draft: &mut Draft,
+        sent: Sent,
+    ) -> Result<u32> {
+        let command = self.push(spot, what, draft, sent)?;
+        self.rewrite(command)?;
+        Ok(command)
+    }
+
+    #[inline]
+    fn send(&mut self, spot: Spot, what: What, draft: &mut Draft) -> Result<u32> {
+        match self.sink.send(&what, &mut draft.params, spot.stream) {
+            Ok(sent) => self.push(spot, what, draft, sent),
+            Err(error) => {
+                let during = self.recorded.doing(&what, spot);
+                let error = error.during(during, &self.recorded.strands.get(spot.stream).name);
+                Err(self.broken_by(error))
+            }
+        }
+    }
+
+    fn push(&mut self, spot: Spot, what: What, draft: &mut Draft, sent: Sent) -> Result<u32> {
+        let pushed = self.recorded.push(spot, what, draft, sent);
+        pushed.map_err(|error| self.broken_by(error.into()))
+    }
+
+    /// Adds what the rewrites put behind a command. That is not rewritten again.
+    fn rewrite(&mut self, command: u32) -> Result<()> {
+        let Some(rewrites) = &mut self.rewrites else {
+            return Ok(());
+        };
+        // A call that failed has been entered for what it may have begun.
+        if self.broken.is_some() {
+            return Ok(());
+        }
+        let Recorded {
+            recording,
+            strands,
+            pools,
+            ..
+        } = &mut self.recorded;
+        let added = rewrites.behind(command, recording, strands, pools);
+        for added in added.map_err(|error| self.broken_by(error))? {
+            self.add(added)?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, added: Added) -> Result<()> {
+        let Added {
+            spot,
+            what,
+            mut draft,
+        } = added;
+        self.send(spot, what, &mut draft).map(drop)
+    }
+
+    /// Notes a block that has just been taken, and adds the fill that it gets.
+    pub(super) fn taken(&mut self, taken: Taken) -> Result<()> {
+        let Recorded {
+            recording, strands, ..
+        } = &mut self.recorded;
+        recording.add_alloc(&strands.get(taken.spot.stream).frontier);
+        let added = self.rewrites.as_mut().and_then(|r| r.taken(taken));
+        added.map_or(Ok(()), |added| self.add(added))
+    }
+
+    /// Fills what the host has dropped since the last call, and frees it.
+    pub(super) fn fill_dropped(&mut self) -> Result<()> {
+        if self.rewrites.is_none() {
+            return Ok(());
+        }
+        let mut filled = Ok(());
+        for block in self.recorded.pools.take_dropped() {
+            let added = self.rewrites.as_ref().and_then(|r| r.dropped(block));
+            if let (Ok(()), Some(added)) = (&filled, added) {
+                filled = self.add(added);
+            }
+            self.recorded.pools.pools.free(block.id)?;
+        }
+        filled
+    }
+
+    /// Makes stream `later` continue after all that `earlier` has recorded.
+    pub(super) fn order(
+        &mut self,
+        later: StreamId,
+        earlier: StreamId,
+        verb: &str,
+        named: StreamId,
+    ) -> Result<()> {
+        let name = self.recorded.strands.get(named).name.clone();
+        let capture = self.recorded.name().clone();
+        self.drive(
+            || format!("{verb} stream \"{name}\" in capture \"{capture}\""),
+            |sink| sink.order(later, earlier),
+        )?;
+        self.recorded.strands.order(later, earlier);
+        Ok(())
+    }
+
+    /// Refuses to end while a stream is out.
+    pub(super) fn check_joined(&self) -> Result<()> {
+        let Some((id, strand)) = self.recorded.strands.unjoined() else {
+            return Ok(());
+        };
+        let commands = self.recorded.recording.commands.iter();
+        let last = commands.rev().find(|command| command.spot.stream == id);
+        let last = match last.map(|command| (&command.what, command.spot.line)) {
+            None => "none".to_owned(),
+            Some((What::Kernel { info, .. }, line)) => {
+                format!("`{}` at {line}", info.signature.symbol)
+            }
+            Some((What::Foreign { name, .. }, line)) => format!("\"{name}\" at {line}"),
+            Some((_, line)) => format!("recorded at {line}"),
+        };
+        Err(Error::Unjoined {
+            capture: self.recorded.name().to_string(),
+            stream: strand.name.to_string(),
+            last,
+        })
+    }
+
+    /// Enters a call that did not return well: part of its work may be under way,
+    /// or in an engine's capture, so what it touches stays and others take turns
+    /// with it.
+    pub(super) fn may_have_begun(&mut self, call: CallInProgress) {
+        let CallInProgress {
+            spot,
+            name,
+            mut draft,
+        } = call;
+        let what = What::Foreign {
+            name,
+            pdl: PdlWait::None,
+        };
+        // The capture is broken; a second failure says nothing new.
+        let _ = self.push(spot, what, &mut draft, Sent::Unseen);
+    }
+}

@@ -1,0 +1,304 @@
+//! The path of a capture to its end, good or bad.
+//!
+//! ```text
+//! record -> rewrite -> place -> send -> read back -> judge -> instantiate
+//! ```
+//!
+//! An [`Ending`] has taken the capture out of the recorder's cell. Each step of
+//! it may fail, and an ending that is dropped before its last step leaves all as
+//! it was before the capture (invariant 8).
+
+use std::sync::Arc;
+
+use streamweir_alloc::PoolReport;
+use streamweir_trace::{NodeId, Trace};
+use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify, verify_driver};
+
+use super::open::Open;
+use super::options::Verify;
+use super::recorder::Recorder;
+use super::sink::{self, Made, Sink};
+use super::strand::ORIGIN;
+use super::trace::{self, ReadBack, Traces};
+use crate::audit::{Unnamed, attribute};
+use crate::device::DeviceInner;
+use crate::driver::{DriverResult, GraphHandle, NodeHandle};
+use crate::error::{During, Error, Result};
+use crate::graph::{Graph, Keep, Parts, replay_lanes};
+use crate::owned::{GraphView, OwnedGraph, OwnedStream};
+
+/// The whole path, for captures of our own.
+pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {
+    let mut capture = Ending::record(recorder)?;
+    capture.rewrite()?;
+    capture.place()?;
+    let graph = capture.send()?.graph(&capture)?;
+    let read = capture.read_back(graph.view())?;
+    let judged = capture.judge(capture.traces(&read))?;
+    capture.instantiate(graph, &read, judged)
+}
+
+/// The path of a part in an engine's capture, which the engine instantiates.
+pub(super) fn into_engine_graph(recorder: &Recorder) -> Result<(Report, Trace, PoolReport)> {
+    let mut capture = Ending::record(recorder)?;
+    capture.rewrite()?;
+    let (graph, frontier) = capture.send()?.part(&capture)?;
+    let device = recorder.device.clone();
+    // SAFETY: the graph lives as long as the engine's capture, which the engine
+    // cannot end while it waits for this.
+    let graph = unsafe { GraphView::of_capture(&device.reclaim, graph) };
+    let read = capture.read_back(graph)?;
+    let mut traces = capture.part_traces(&read)?;
+    traces.end_origin_at(&read, &frontier);
+    let judged = capture.judge(traces)?;
+    capture.tie(graph, judged)
+}
+
+/// The path of work that has run: there is no graph to be read back.
+pub(super) fn into_run(recorder: &Recorder) -> Result<(Report, Trace, PoolReport)> {
+    let mut run = Ending::record(recorder)?;
+    run.rewrite()?;
+    let streams = run.send()?.work(&run)?;
+    let trace = trace::declared(&run.open.recorded);
+    let report = verify(&trace).map_err(|source| run.unverifiable(source))?;
+    let pools = run.open.recorded.pool_report();
+    let keep = run.keep()?;
+    let recorded = &run.open.recorded;
+    let handed_over = sink::hand_over(recorded, &streams, &trace, keep);
+    handed_over.during(|| format!("ending eager run \"{}\"", recorder.name()))?;
+    Ok((report, trace, pools))
+}
+
+/// Ends a capture that has not ended well, if it has not ended.
+pub(super) fn abandon(recorder: &Recorder) {
+    let open = recorder.take_to_abandon();
+    drop(open.map(|open| Ending { open, well: false }));
+}
+
+/// A capture on its way to its end.
+struct Ending {
+    open: Box<Open>,
+    /// Nothing is left to be cleaned up.
+    well: bool,
+}
+
+/// What the verifier says, and the trace that it says it of: what was recorded,
+/// in the order that the driver has.
+struct Judged {
+    report: Report,
+    trace: Trace,
+    traces: Traces,
+}
+
+impl Ending {
+    /// What has been recorded, when nothing stands against its end.
+    fn record(recorder: &Recorder) -> Result<Self> {
+        let open = recorder.take_to_end()?;
+        Ok(Self { open, well: false })
+    }
+
+    /// What the rewrites add at the end: fills of what was dropped since the last
+    /// command. Everything else was rewritten when it was recorded.
+    fn rewrite(&mut self) -> Result<()> {
+        self.open.fill_dropped()
+    }
+
+    /// Gives each buffer its address. In a live capture each has one.
+    fn place(&mut self) -> Result<()> {
+        let Open { recorded, sink, .. } = &mut *self.open;
+        sink.place(recorded)
+    }
+
+    /// Sends what was not sent when it was recorded, and ends the driver's
+    /// capture. Whatever comes, it is over afterwards.
+    fn send(&mut self) -> Result<Made> {
+        let Open { recorded, sink, .. } = &mut *self.open;
+        let made = sink.end(recorded)?;
+        if matches!(made, Made::Graph(_)) {
+            recorded.inside = None;
+            recorded.device.guards.set_all(&recorded.device.reclaim)?;
+        }
+        Ok(made)
+    }
+
+    /// The driver's graph: nodes, what they do, edges.
+    fn read_back(&self, graph: GraphView<'_>) -> Result<ReadBack> {
+        let read = || -> DriverResult<ReadBack> {
+            let nodes = graph.nodes()?;
+            let kinds = nodes
+                .iter()
+                // SAFETY: a node of this graph.
+                .map(|&node| unsafe { graph.node(node) })
+                .collect::<std::result::Result<_, _>>()?;
+            Ok(ReadBack {
+                edges: graph.edges()?,
+                nodes,
+                kinds,
+            })
+        };
+        read().during(|| format!("reading graph \"{}\" back", self.open.recorded.name()))
+    }
+
+    /// What was recorded and what the driver has, where every node is ours.
+    fn traces(&self, read: &ReadBack) -> Traces {
+        trace::of_graph(&self.open.recorded, read)
+    }
+
+    /// The same where other nodes are the engine's. What those touch is added, as
+    /// far as it can be seen.
+    fn part_traces(&self, read: &ReadBack) -> Result<Traces> {
+        let recorded = &self.open.recorded;
+        let mut traces = trace::of_part(recorded, read);
+        let Traces {
+            declared, theirs, ..
+        } = &mut traces;
+        let of_engine = |node: NodeId| theirs.contains(&node);
+        let unnamed = Unnamed::IsTheEngines;
+        attribute(
+            &recorded.device,
+            declared,
+            Vec::new(),
+            unnamed,
+            of_engine,
+            of_engine,
+        )?;
+        Ok(traces)
+    }
+
+    /// The verifier's word. Refuses hazards when it is to.
+    fn judge(&self, traces: Traces) -> Result<Judged> {
+        let Traces {
+            declared,
+            read_back,
+            matching,
+            ..
+        } = &traces;
+        let recorded = &self.open.recorded;
+        let unverifiable = |source| self.unverifiable(source);
+        let report = verify_driver(declared, read_back, matching).map_err(unverifiable)?;
+        if report.verdict == Verdict::Hazard && recorded.verify == Verify::Refuse {
+            return Err(Error::Refused {
+                capture: recorded.name().to_string(),
+                report: Box::new(report),
+            });
+        }
+        let trace = driver_trace(declared, read_back, matching).map_err(unverifiable)?;
+        Ok(Judged {
+            report,
+            trace,
+            traces,
+        })
+    }
+
+    /// The refusal to end as another kind of capture does.
+    fn not_of_this_kind(&self) -> Error {
+        Error::NotCapturing {
+            stream: self.open.recorded.strands.get(ORIGIN).name.to_string(),
+        }
+    }
+
+    fn unverifiable(&self, source: VerifyError) -> Error {
+        Error::Unverifiable {
+            capture: self.open.recorded.name().to_string(),
+            source,
+        }
+    }
+
+    fn instantiate(mut self, graph: OwnedGraph, read: &ReadBack, judged: Judged) -> Result<Graph> {
+        let Judged {
+            report,
+            trace,
+            traces,
+        } = judged;
+        let edges = traces.read_back.edges.iter();
+        let lanes = replay_lanes(
+            traces.read_back.nodes.len(),
+            edges.map(|edge| (edge.from.index(), edge.to.index())),
+        );
+        let name = self.open.recorded.name().clone();
+        let exec = graph
+            .instantiate()
+            .during(|| format!("instantiating graph \"{name}\""))?;
+        let pools = self.open.recorded.pool_report();
+        let parts = Parts {
+            exec,
+            graph,
+            nodes: traces.handles(read),
+            keep: self.keep()?,
+            home: self.open.recorded.home.clone(),
+        };
+        let device = self.give_back();
+        Ok(Graph::new(name, device, parts, trace, report, pools, lanes))
+    }
+
+    /// Ties what our nodes refer to to the engine's graph.
+    fn tie(mut self, graph: GraphView<'_>, judged: Judged) -> Result<(Report, Trace, PoolReport)> {
+        let pools = self.open.recorded.pool_report();
+        let keep = self.keep()?;
+        sink::tie(&self.open.recorded, graph, keep)?;
+        self.give_back();
+        Ok((judged.report, judged.trace, pools))
+    }
+
+    /// Ends the pools well, and collects all that the nodes refer to. From here on
+    /// there is nothing to be abandoned.
+    fn keep(&mut self) -> Result<Keep> {
+        let Open { recorded, sink, .. } = &mut *self.open;
+        let lease = recorded.finish_pools()?;
+        let keep = Keep {
+            lease: Some(sink.lease(lease)?),
+            ..recorded.keeps()
+        };
+        self.well = true;
+        Ok(keep)
+    }
+
+    /// Puts the streams away for the next capture.
+    fn give_back(&mut self) -> Arc<DeviceInner> {
+        let Open { recorded, sink, .. } = &mut *self.open;
+        recorded.inside = None;
+        sink.emitter().give_back(&recorded.device);
+        recorded.device.clone()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if self.well {
+            return;
+        }
+        let open = &mut *self.open;
+        for call in std::mem::take(&mut open.calls) {
+            open.may_have_begun(call);
+        }
+        let Open { recorded, sink, .. } = open;
+        sink.abandon(recorded);
+        recorded.inside = None;
+        // What else there was to say has been said by the failure.
+        let _ = recorded.pools.free_drops();
+        recorded.pools.pools.abort();
+    }
+}
+
+impl Made {
+    fn graph(self, ending: &Ending) -> Result<OwnedGraph> {
+        match self {
+            Self::Graph(graph) => Ok(graph),
+            Self::Part { .. } | Self::Work(_) => Err(ending.not_of_this_kind()),
+        }
+    }
+
+    fn part(self, ending: &Ending) -> Result<(GraphHandle, Vec<NodeHandle>)> {
+        match self {
+            Self::Part { graph, frontier } => Ok((graph, frontier)),
+            Self::Graph(_) | Self::Work(_) => Err(ending.not_of_this_kind()),
+        }
+    }
+
+    fn work(self, ending: &Ending) -> Result<Vec<Arc<OwnedStream>>> {
+        match self {
+            Self::Work(streams) => Ok(streams),
+            Self::Graph(_) | Self::Part { .. } => Err(ending.not_of_this_kind()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One recorded command, and how it names buffers.
+
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::Arc;
+
+use streamweir_alloc::BlockId;
+use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, StreamId};
+
+use crate::device::{EventInner, KernelInfo};
+use crate::driver::{LaunchShape, Start};
+
+/// A buffer of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::capture) enum BufferKey {
+    /// A scratch block, by its place in the table of the pools.
+    Scratch(u32),
+    /// A registered buffer, by its place in the recording's table.
+    Persistent(u32),
+}
+
+impl BufferKey {
+    pub(in crate::capture) fn of_block(block: BlockId) -> Self {
+        Self::Scratch(block.index() as u32)
+    }
+
+    /// The place of a scratch block in the table of the pools.
+    pub(in crate::capture) fn block(self) -> Option<usize> {
+        match self {
+            Self::Scratch(block) => Some(block as usize),
+            Self::Persistent(_) => None,
+        }
+    }
+}
+
+/// Where a command stands.
+#[derive(Clone, Copy)]
+pub(in crate::capture) struct Spot {
+    pub(in crate::capture) stream: StreamId,
+    pub(in crate::capture) scope: Option<ScopeId>,
+    pub(in crate::capture) line: &'static Location<'static>,
+}
+
+/// One recorded piece of work. The ranges are of the recording's tables.
+pub(in crate::capture) struct Command {
+    pub(in crate::capture) what: What,
+    pub(in crate::capture) spot: Spot,
+    pub(in crate::capture) params: Range<u32>,
+    pub(in crate::capture) pointers: Range<u32>,
+    /// The commands it waits for.
+    pub(in crate::capture) after: Range<u32>,
+}
+
+pub(in crate::capture) enum What {
+    Kernel {
+        info: Arc<KernelInfo>,
+        shape: LaunchShape,
+        start: Start,
+    },
+    Copy {
+        to: Operand,
+        from: Operand,
+        bytes: u64,
+    },
+    Fill {
+        to: Operand,
+        bytes: u64,
+        value: u8,
+        /// Added by [`Poison`](crate::Poison).
+        poison: bool,
+    },
+    EventRecord(Arc<EventInner>),
+    EventWait(Arc<EventInner>),
+    /// A library's work.
+    Foreign {
+        name: String,
+        /// What the caller says of its kernels.
+        pdl: PdlWait,
+    },
+}
+
+impl What {
+    /// What it is called in reports: the kernel's symbol, the library's call, or
+    /// what is done.
+    pub(in crate::capture) fn title(&self) -> String {
+        match self {
+            Self::Kernel { info, .. } => info.signature.symbol.to_owned(),
+            Self::Copy { .. } => "copy".to_owned(),
+            Self::Fill { poison: true, .. } => "poison".to_owned(),
+            Self::Fill { .. } => "fill".to_owned(),
+            Self::EventRecord(event) => format!("record {}", event.name),
+            Self::EventWait(event) => format!("wait {}", event.name),
+            Self::Foreign { name, .. } => name.clone(),
+        }
+    }
+
+    /// What is being done, for errors of the driver.
+    pub(in crate::capture) fn doing(&self) -> String {
+        match self {
+            Self::Kernel { info, .. } => format!("launching `{}`", info.signature.symbol),
+            Self::Copy { bytes, .. } => format!("copying {bytes} bytes"),
+            Self::Fill { bytes, poison, .. } => match poison {
+                false => format!("filling {bytes} bytes"),
+                true => format!("poisoning {bytes} bytes"),
+            },
+            Self::EventRecord(event) => format!("recording event \"{}\"", event.name),
+            Self::EventWait(event) => format!("waiting for event \"{}\"", event.name),
+            Self::Foreign { name, .. } => format!("foreign call \"{name}\""),
+        }
+    }
+}
+
+/// Where a copy or a fill begins.
+#[derive(Clone, Copy)]
+pub(in crate::capture) struct Operand {
+    pub(in crate::capture) address: u64,
+    /// The buffer and the offset in it; none for page-locked host memory.
+    pub(in crate::capture) of: Option<(BufferKey, u64)>,
+}
+
+impl Operand {
+    pub(super) fn relocate(&mut self, blocks: &[ByteRange]) {
+        if let Some((BufferKey::Scratch(block), offset)) = self.of {
+            self.address = blocks[block as usize].start + offset;
+        }
+    }
+}
+
+/// A pointer among the parameters of a kernel.
+#[derive(Clone, Copy)]
+pub(in crate::capture) struct Pointer {
+    pub(in crate::capture) param: u32,
+    pub(in crate::capture) buffer: BufferKey,
+    pub(in crate::capture) offset: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(in crate::capture) struct RecordedAccess {
+    pub(in crate::capture) command: u32,
+    pub(in crate::capture) buffer: BufferKey,
+    pub(in crate::capture) bytes: ByteRange,
+    pub(in crate::capture) mode: AccessMode,
+}
