@@ -13,6 +13,7 @@ mod groups;
 mod growth;
 mod handles;
 mod hazards;
+mod in_call;
 mod inside;
 mod instruments;
 mod lifetimes;
