@@ -27,6 +27,7 @@ mod error;
 mod graph;
 pub mod infer;
 pub mod kernel;
+mod turns;
 
 pub use capture::{
     Arg, Args, Attached, Buffer, Capture, CaptureOptions, Cast, Detached, Difference, Differential,
@@ -41,9 +42,10 @@ pub use device::{
     Side,
 };
 pub use error::{Error, Result};
-pub use graph::{Footprint, Graph, ReplayGroup};
+pub use graph::{Graph, ReplayGroup};
+pub use turns::Footprint;
 #[doc(hidden)]
-pub use graph::{Turn, in_turn};
+pub use turns::{Turn, in_turn};
 
 pub use streamweir_alloc::{ArenaConfig, Holder, Policy};
 pub use streamweir_hal::doctor;

@@ -264,8 +264,11 @@ impl fmt::Debug for OwnedStream {
 
 impl Drop for OwnedStream {
     fn drop(&mut self) {
-        if self.engine.is_none() {
-            self.reclaim.push(Garbage::Stream(self.handle));
-        }
+        // What keeps an engine's stream is not ours, so it is not dropped here, where
+        // the caller may hold a lock.
+        self.reclaim.push(match self.engine.take() {
+            None => Garbage::Stream(self.handle),
+            Some(engine) => Garbage::Keep(Box::new(engine)),
+        });
     }
 }

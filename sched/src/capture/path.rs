@@ -24,7 +24,7 @@ use crate::audit::{Unnamed, attribute};
 use crate::device::DeviceInner;
 use crate::driver::{DriverResult, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
-use crate::graph::{Graph, Keep, Parts, replay_lanes};
+use crate::graph::{Graph, Keep, Parts, replay_streams};
 use crate::owned::{GraphView, OwnedGraph, OwnedStream};
 
 /// The whole path, for captures of our own.
@@ -211,7 +211,7 @@ impl Ending {
             traces,
         } = judged;
         let edges = traces.read_back.edges.iter();
-        let lanes = replay_lanes(
+        let replay_streams = replay_streams(
             traces.read_back.nodes.len(),
             edges.map(|edge| (edge.from.index(), edge.to.index())),
         );
@@ -228,7 +228,15 @@ impl Ending {
             home: self.open.recorded.home.clone(),
         };
         let device = self.give_back();
-        Ok(Graph::new(name, device, parts, trace, report, pools, lanes))
+        Ok(Graph::new(
+            name,
+            device,
+            parts,
+            trace,
+            report,
+            pools,
+            replay_streams,
+        ))
     }
 
     /// Ties what our nodes refer to to the engine's graph.

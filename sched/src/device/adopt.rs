@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, sys};
 
-use super::{Device, DeviceStream, Persistent};
+use super::handle::Device;
+use super::persistent::Persistent;
+use super::stream::DeviceStream;
 use crate::driver::cuda::CudaDriver;
 use crate::error::{Error, Result};
 use crate::kernel::Element;

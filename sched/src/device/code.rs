@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use streamweir_verify::audit::{ParamShape, const_params};
 
-use super::{Device, DeviceInner};
+use super::handle::Device;
+use super::inner::DeviceInner;
 use crate::driver::{ModuleImage, ParamSlot};
 use crate::error::{During, Error, Result};
 use crate::kernel::{Kernel, Role, Signature};
@@ -17,6 +18,18 @@ use crate::owned::{FunctionRef, OwnedModule};
 pub struct Module {
     device: Arc<DeviceInner>,
     module: Arc<OwnedModule>,
+}
+
+impl Device {
+    /// Loads code.
+    ///
+    /// # Errors
+    /// When the driver refuses it, or inside a capture: loading is what a
+    /// capture must find done.
+    pub fn load(&self, image: &ModuleImage) -> Result<Module> {
+        self.inner.outside("Device::load")?;
+        Module::load(self, image)
+    }
 }
 
 impl Module {

@@ -9,7 +9,8 @@ use streamweir_alloc::{ALIGNMENT, PersistentEntry};
 use streamweir_trace::ByteRange;
 
 use super::guard::Guard;
-use super::{Device, DeviceInner};
+use super::handle::Device;
+use super::inner::DeviceInner;
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
 use crate::owned::{self, DeviceMemory, Fence, Shared};
@@ -31,6 +32,29 @@ pub(crate) struct PersistentInner {
     // Its keep-alive is the memory: when the last handle and the last graph
     // have let go, the memory goes to the reclaimer.
     _entry: Arc<PersistentEntry>,
+}
+
+impl Device {
+    /// Registers `len` elements of new, zeroed device memory that outlives the
+    /// graphs captured with it: weights, caches, inputs, outputs.
+    ///
+    /// # Errors
+    /// When memory runs out, or inside a capture.
+    pub fn persistent<T: Element>(&self, name: &str, len: usize) -> Result<Persistent<T>> {
+        self.inner.outside("Device::persistent")?;
+        self.collect();
+        Persistent::new(self, name, len)
+    }
+
+    /// Registers new device memory that holds `values`.
+    ///
+    /// # Errors
+    /// As [`persistent`](Self::persistent).
+    pub fn persistent_from<T: Element>(&self, name: &str, values: &[T]) -> Result<Persistent<T>> {
+        let buffer = self.persistent(name, values.len())?;
+        buffer.upload(values)?;
+        Ok(buffer)
+    }
 }
 
 impl<T: Element> Persistent<T> {
@@ -122,13 +146,13 @@ impl<T: Element> Persistent<T> {
     /// When there are more values than the buffer has elements, work failed,
     /// or inside a capture.
     pub fn upload(&self, values: &[T]) -> Result<()> {
-        self.settle("Persistent::upload")?;
+        self.wait_for_all("Persistent::upload")?;
         if values.len() > self.len {
             return Err(self.length(format!("{} were to be uploaded", values.len())));
         }
         let bytes = bytemuck::cast_slice(values);
         // SAFETY: the range is live while `inner` is, it is long enough, and
-        // `settle` has waited for the work that might use it.
+        // `wait_for_all` has waited for the work that might use it.
         unsafe { owned::upload(&self.inner.reclaim, self.inner.range.start, bytes) }
             .during(|| format!("uploading to buffer \"{}\"", self.inner.name))
     }
@@ -139,7 +163,7 @@ impl<T: Element> Persistent<T> {
     /// # Errors
     /// When work failed, or inside a capture.
     pub fn download(&self) -> Result<Vec<T>> {
-        self.settle("Persistent::download")?;
+        self.wait_for_all("Persistent::download")?;
         let mut values = vec![T::zeroed(); self.len];
         let bytes = bytemuck::cast_slice_mut(&mut values);
         // SAFETY: as in `upload`.
@@ -148,11 +172,11 @@ impl<T: Element> Persistent<T> {
         Ok(values)
     }
 
-    fn settle(&self, call: &'static str) -> Result<()> {
+    fn wait_for_all(&self, call: &'static str) -> Result<()> {
         match self.inner.device.upgrade() {
             Some(device) => {
                 device.outside(call)?;
-                device.settle()
+                device.wait_for_all()
             }
             // The device waited for everything when it went.
             None => Ok(()),

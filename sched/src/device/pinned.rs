@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::Device;
+use super::handle::Device;
 use super::persistent::bytes_of;
 use crate::error::{During, Name, Result};
 use crate::kernel::Element;
@@ -20,6 +20,18 @@ pub struct Pinned<T> {
     pub(crate) name: Name,
     len: usize,
     element: PhantomData<fn() -> T>,
+}
+
+impl Device {
+    /// Page-locked host memory of `len` elements, zeroed, for copies on a
+    /// stream.
+    ///
+    /// # Errors
+    /// When memory runs out, or inside a capture.
+    pub fn pinned<T: Element>(&self, name: &str, len: usize) -> Result<Pinned<T>> {
+        self.inner.outside("Device::pinned")?;
+        Pinned::new(self, name, len)
+    }
 }
 
 impl<T: Element> Pinned<T> {

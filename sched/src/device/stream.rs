@@ -4,7 +4,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Device, DeviceInner};
+use super::handle::Device;
+use super::inner::DeviceInner;
 use crate::driver::{CaptureStatus, EventScope, StreamHandle};
 use crate::error::{During, Error, Name, Result};
 use crate::owned::{OwnedEvent, OwnedStream};
@@ -16,6 +17,43 @@ pub struct DeviceStream {
     pub(crate) device: Arc<DeviceInner>,
     pub(crate) stream: Arc<OwnedStream>,
     pub(crate) name: Name,
+}
+
+impl Device {
+    /// A stream to replay graphs on.
+    ///
+    /// # Errors
+    /// When the driver has no more streams, or inside a capture.
+    pub fn stream(&self, name: &str) -> Result<DeviceStream> {
+        self.inner.outside("Device::stream")?;
+        DeviceStream::new(self, name)
+    }
+
+    /// An event that orders work outside a graph against work inside it.
+    ///
+    /// # Errors
+    /// When the driver has no more events, or inside a capture.
+    pub fn event(&self, name: &str) -> Result<Event> {
+        self.inner.outside("Device::event")?;
+        Event::new(self, name)
+    }
+
+    /// Runs `warm` with a stream that is not captured, and waits for what it
+    /// enqueued: the place to warm libraries up that allocate, load code or
+    /// tune themselves on their first call.
+    ///
+    /// # Errors
+    /// What `warm` returns, a failure of the stream, or inside a capture.
+    pub fn prepare<R, E: From<Error>>(
+        &self,
+        warm: impl FnOnce(&DeviceStream) -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.inner.outside("Device::prepare")?;
+        let stream = DeviceStream::new(self, "prepare")?;
+        let result = warm(&stream)?;
+        stream.synchronize()?;
+        Ok(result)
+    }
 }
 
 impl DeviceStream {

@@ -4,14 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::{Arena, ArenaConfig, Holder};
-use streamweir_base::sync::Mutex;
 
-use super::footprint::Footprint;
-use super::handover::Turn;
-use super::launch::Launch;
-use super::ranks;
 use crate::device::{Device, DeviceInner};
 use crate::error::{During, Error, Name, Result};
+use crate::turns::TurnGroup;
 
 /// Graphs that never are in flight together, and so may share one arena.
 ///
@@ -26,19 +22,12 @@ pub struct ReplayGroup {
 
 pub(crate) struct GroupInner {
     pub(crate) device: Weak<DeviceInner>,
-    pub(crate) turn: Arc<Turn<Arc<Launch>>>,
+    pub(crate) turns: Arc<TurnGroup>,
     pub(crate) arena: Arc<Arena>,
     name: Name,
-    members: Mutex<Vec<Weak<Footprint>>>,
 }
 
 impl ReplayGroup {
-    pub(crate) fn new(device: &Device, name: &str, config: ArenaConfig) -> Self {
-        Self {
-            inner: GroupInner::new(&device.inner, name, config, device.guarded),
-        }
-    }
-
     /// The name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -70,7 +59,7 @@ impl ReplayGroup {
             return Ok(());
         };
         device.outside("ReplayGroup::synchronize")?;
-        let Some(last) = self.inner.turn.last() else {
+        let Some(last) = self.inner.turns.last() else {
             return Ok(());
         };
         last.event(&device.reclaim)
@@ -98,63 +87,20 @@ impl GroupInner {
     ) -> Arc<Self> {
         Arc::new(Self {
             device: Arc::downgrade(device),
-            turn: Arc::new(Turn::new(device.next_number())),
+            turns: TurnGroup::new(device.next_number()),
             arena: device.arena(name, config, guarded),
             name: name.into(),
-            members: Mutex::ranked(ranks::MEMBERS, Vec::new()),
         })
-    }
-
-    fn conflicts(&self, footprint: &Footprint) -> bool {
-        let members = self.members.lock();
-        members
-            .iter()
-            .filter_map(Weak::upgrade)
-            .any(|member| member.conflicts(footprint))
     }
 }
 
-impl DeviceInner {
-    /// The latest launch of each group.
-    pub(crate) fn latest_launches(&self) -> Vec<Arc<Launch>> {
-        let groups: Vec<_> = {
-            let groups = self.groups.lock();
-            groups.iter().filter_map(Weak::upgrade).collect()
-        };
-        groups
-            .iter()
-            .filter_map(|group| group.turn.last())
-            .collect()
-    }
-
-    /// Enters a graph into `home` and finds the turns it takes: the group's
-    /// own, and those of all groups with a graph that conflicts. A graph of
-    /// such a group need not know: it takes its own group's turn, and so meets
-    /// this graph there.
-    pub(crate) fn enroll(
-        &self,
-        home: &Arc<GroupInner>,
-        footprint: &Arc<Footprint>,
-    ) -> Vec<Arc<Turn<Arc<Launch>>>> {
-        // One lock over the whole, so that of two graphs that enter at once
-        // the later one sees the earlier.
-        let mut groups = self.groups.lock();
-        groups.retain(|group| group.strong_count() > 0);
-        let known: Vec<_> = groups.iter().filter_map(Weak::upgrade).collect();
-        let mut turns = vec![home.turn.clone()];
-        for group in &known {
-            if !Arc::ptr_eq(group, home) && group.conflicts(footprint) {
-                turns.push(group.turn.clone());
-            }
+impl Device {
+    /// A group of graphs that never are in flight together and share one
+    /// arena: the buckets of one model, say.
+    pub fn replay_group(&self, name: &str, arena: ArenaConfig) -> ReplayGroup {
+        ReplayGroup {
+            inner: GroupInner::new(&self.inner, name, arena, self.guarded),
         }
-        if !known.iter().any(|group| Arc::ptr_eq(group, home)) {
-            groups.push(Arc::downgrade(home));
-        }
-        let mut members = home.members.lock();
-        members.retain(|member| member.strong_count() > 0);
-        members.push(Arc::downgrade(footprint));
-        turns.sort_by_key(|turn| turn.rank());
-        turns
     }
 }
 

@@ -1,12 +1,8 @@
 //! Verified graphs, and their replay.
 
-mod footprint;
 mod group;
-mod handover;
 mod keep;
-mod lanes;
-mod launch;
-pub(crate) mod ranks;
+mod replay_streams;
 mod timing;
 
 use std::fmt;
@@ -17,19 +13,16 @@ use streamweir_base::sync::Mutex;
 use streamweir_trace::Trace;
 use streamweir_verify::{Certificate, Report};
 
-pub use footprint::Footprint;
 pub(crate) use group::GroupInner;
 pub use group::ReplayGroup;
-#[doc(hidden)]
-pub use handover::{Turn, in_turn};
 pub(crate) use keep::Keep;
-pub(crate) use lanes::replay_lanes;
-pub(crate) use launch::Launch;
+pub(crate) use replay_streams::replay_streams;
 
 use crate::device::{DeviceInner, DeviceStream};
 use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Name, Result};
 use crate::owned::{OwnedExec, OwnedGraph};
+use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 
 /// A captured, verified and instantiated graph.
 ///
@@ -44,7 +37,7 @@ pub struct Graph {
     turns: Vec<Arc<Turn<Arc<Launch>>>>,
     last: Mutex<Option<Arc<Launch>>>,
     footprint: Arc<Footprint>,
-    lanes: usize,
+    replay_streams: usize,
     trace: Trace,
     report: Report,
     pools: PoolReport,
@@ -70,19 +63,19 @@ impl Graph {
         trace: Trace,
         report: Report,
         pools: PoolReport,
-        lanes: usize,
+        replay_streams: usize,
     ) -> Self {
         let footprint = Arc::new(Footprint::of(&trace));
-        let turns = device.enroll(&parts.home, &footprint);
+        let turns = device.groups.enroll(&parts.home.turns, &footprint);
         Self {
             name,
             number: device.next_number(),
             device,
             parts: Some(parts),
             turns,
-            last: Mutex::ranked(ranks::LATEST, None),
+            last: Mutex::ranked(turns::LATEST, None),
             footprint,
-            lanes,
+            replay_streams,
             trace,
             report,
             pools,
@@ -133,7 +126,7 @@ impl Graph {
                 enqueue()?;
                 // It runs now, so it is the latest launch whatever comes next.
                 let launch = self.entered(stream);
-                fenced = launch.settle_in(reclaim);
+                fenced = launch.record_where_due(reclaim);
                 Ok(launch)
             },
         )?;
@@ -187,11 +180,11 @@ impl Graph {
     }
 
     /// How many streams of its own the driver replays it on, by the rule that is
-    /// known of it: a node goes on with the lane of its first-recorded parent
+    /// known of it: a node goes on with the stream of its first-recorded parent
     /// that nobody has gone on with, and opens one where there is none. It is
     /// computed from nodes and edges; no driver tells it.
-    pub fn replay_lanes(&self) -> usize {
-        self.lanes
+    pub fn replay_streams(&self) -> usize {
+        self.replay_streams
     }
 
     fn parts(&self) -> &Parts {

@@ -38,7 +38,7 @@ pub(super) unsafe fn run(
     skip: &[(NodeId, String)],
     tell: &mut dyn FnMut(&Progress) -> Result<()>,
 ) -> Result<Inference> {
-    device.inner.settle()?;
+    device.inner.wait_for_all()?;
     // SAFETY: the caller's promise.
     let mut bench = unsafe { Bench::new(device, audit, options) }?;
     tell(&Progress::Ready)?;

@@ -112,8 +112,8 @@ fn side_work_emitted_before_its_join_saves_lanes() {
         .capture(planned("layers"), |cap| engine.layers(cap))
         .unwrap();
     // Recorded early, the side takes the main chain's lane in each layer.
-    assert_eq!(live.replay_lanes(), 4);
-    assert_eq!(plan.replay_lanes(), 2);
+    assert_eq!(live.replay_streams(), 4);
+    assert_eq!(plan.replay_streams(), 2);
     assert_eq!(live.trace().edges, plan.trace().edges, "edge for edge");
 }
 

@@ -180,7 +180,7 @@ fn point(
     let all: Vec<&Graph> = graphs.iter().map(|(_, graph)| graph).collect();
     let times = timer.in_turn(&all, options.replays)?;
     let steps: Vec<_> = (graphs.iter().zip(times))
-        .map(|((overlap, graph), us)| (*overlap, us, graph.replay_lanes()))
+        .map(|((overlap, graph), us)| (*overlap, us, graph.replay_streams()))
         .collect();
     let (_, full) = graphs
         .iter()

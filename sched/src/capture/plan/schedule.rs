@@ -7,14 +7,14 @@
 //! their record order among themselves do.
 //!
 //! # Why not in record order
-//! At replay a node continues on the lane of its first-recorded parent whose
-//! lane nobody has continued yet; every other node opens a lane
-//! ([`replay_lanes`](crate::graph::replay_lanes)). Side work that was recorded
-//! early takes the lane of the stream it was forked from, and the join goes on
-//! with the side's lane: the main chain loses its lane at every fork. So work is
-//! emitted when somebody needs it: a join asks for its own stream first and for
-//! the side last, and side work comes out just before its join. A stream that
-//! is forked again goes on with the lane that it had.
+//! At replay a node goes on with the replay stream of its first-recorded parent
+//! that nobody has gone on with yet; every other node opens one
+//! ([`replay_streams`](crate::graph::replay_streams)). Side work that was recorded
+//! early takes over from the stream it was forked from, and the join goes on with
+//! the side's: the main chain changes its replay stream at every fork. So work is
+//! sent when somebody needs it: a join asks for its own stream first and for the
+//! side last, and side work comes out just before its join. A stream that is
+//! forked again goes on with the replay stream that it had.
 //!
 //! # Events
 //! A wait may come long after what it waits for, so each needs an event of its

@@ -14,8 +14,9 @@ use crate::capture::trace;
 use crate::device::DeviceInner;
 use crate::driver::DriverResult;
 use crate::error::{During, Result};
-use crate::graph::{Footprint, Keep, Launch, in_turn};
+use crate::graph::Keep;
 use crate::owned::{Fence, OwnedEvent, OwnedStream};
+use crate::turns::{Footprint, Launch, in_turn};
 
 pub(in crate::capture) struct Eager {
     emitter: Emitter,
@@ -48,7 +49,7 @@ impl Sink for Eager {
     /// known yet.
     fn begin(&mut self, recorded: &mut Recorded) -> Result<()> {
         let origin = self.emitter.stream(ORIGIN);
-        for last in self.device.latest_launches() {
+        for last in self.device.groups.latest_launches() {
             last.before(&self.device.reclaim, origin)
                 .during(|| format!("ordering eager run \"{}\"", recorded.name()))?;
         }
@@ -113,7 +114,10 @@ pub(in crate::capture) fn hand_over(
         done = done.and(Launch::new(stream).before(reclaim, origin));
     }
     let footprint = Arc::new(Footprint::of(trace));
-    let turns = recorded.device.enroll(&recorded.home, &footprint);
+    let turns = recorded
+        .device
+        .groups
+        .enroll(&recorded.home.turns, &footprint);
     let entered: std::result::Result<_, Infallible> = in_turn(
         &turns,
         |last| {

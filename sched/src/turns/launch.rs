@@ -50,7 +50,7 @@ impl Launch {
     }
 
     /// Records the event now, where that may not be put off.
-    pub(crate) fn settle_in(&self, reclaim: &Shared) -> DriverResult<()> {
+    pub(crate) fn record_where_due(&self, reclaim: &Shared) -> DriverResult<()> {
         if self.stream.is_ours() {
             Ok(())
         } else {
