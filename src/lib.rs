@@ -7,7 +7,7 @@
 //! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds: everything of the scheduler stands at the root |
 //! | [`kernel!`], [`kernel`](mod@kernel) | declaring kernels with their access modes, and their CPU twins |
 //! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
-//! | [`driver`] | the driver trait with its backends: CUDA, the simulated device, and the wrappers that fail or lie |
+//! | [`driver`] | the driver trait with its backends: CUDA and the simulated device; with feature `testing`, the conformance suite and drivers that fail or lie |
 //! | [`verify`](mod@verify) | the verifier: rules, reports, fixes, certificates and their checker |
 //! | [`audit`], [`infer`] | live graphs of any origin, and which bytes their kernels write |
 //! | [`trace`](mod@trace) | the record of a capture, and its file format |

@@ -6,33 +6,15 @@
 //! on its frontier. An illegal call invalidates the capture; it stays, and
 //! every use of its members fails, until it is ended on its origin.
 
-use std::thread::{self, ThreadId};
+use std::thread;
 
 use super::device::{Device, LEGACY};
-use super::graph::Graph;
+use super::objects::{Capture, Graph, Membership};
 use super::work::Work;
 use crate::driver::{
     CaptureInfo, CaptureMode, CaptureStatus, DriverError, DriverResult, ErrorClass, EventHandle,
     GraphHandle, NodeHandle, StreamHandle,
 };
-
-/// A capture in progress.
-#[derive(Debug)]
-pub(super) struct Capture {
-    graph: GraphHandle,
-    origin: StreamHandle,
-    mode: CaptureMode,
-    thread: ThreadId,
-    invalidated: bool,
-}
-
-/// A stream's part in a capture.
-#[derive(Debug)]
-pub(super) struct Membership {
-    capture: u64,
-    /// What the stream's next node depends on.
-    frontier: Vec<NodeHandle>,
-}
 
 impl Device {
     pub(super) fn capture_begin(

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::device::Device;
-use super::graph::{Graph, ImageNode, Node};
+use super::objects::{Graph, ImageNode, Node};
 use super::work::Work;
 use crate::driver::{DriverResult, ErrorClass, GraphHandle, NodeHandle};
 

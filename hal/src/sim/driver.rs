@@ -7,8 +7,8 @@ use std::sync::Arc;
 use streamweir_trace::{ByteRange, CopyNode, FillNode, NodeKind};
 
 use super::SimDriver;
-use super::device::{Event, Stream};
 use super::memory::reserve;
+use super::objects::{Event, Stream};
 use super::work::Work;
 use crate::driver::code::BlockMemory;
 use crate::driver::{

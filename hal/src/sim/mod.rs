@@ -38,9 +38,12 @@ pub mod explore;
 #[cfg(feature = "testing")]
 mod footprint;
 mod graph;
+mod instance;
 mod memory;
 mod module;
+mod objects;
 mod schedule;
+mod streams;
 mod work;
 
 use std::sync::Arc;

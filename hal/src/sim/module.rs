@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::device::Device;
+use super::objects::Module;
 use super::work::{Function, Work};
 use crate::driver::code::SimKernel;
 use crate::driver::{
@@ -20,12 +21,6 @@ const SHARED_MOST: u32 = 227 << 10;
 
 /// The most threads of a block.
 const THREADS_MOST: u64 = 1024;
-
-/// A loaded module.
-#[derive(Debug)]
-pub(super) struct Module {
-    functions: Vec<FunctionHandle>,
-}
 
 impl Device {
     pub(super) fn module_load(&mut self, image: &ModuleImage) -> DriverResult<ModuleHandle> {

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use streamweir_trace::ByteRange;
 
 use super::super::footprint::Footprint;
-use super::super::graph::Task;
 use super::super::memory::Memory;
+use super::super::objects::Task;
 use super::{Bounds, Exploration, ExploreError, Outcome, Reduction, Schedule};
 
 /// A set of tasks.
