@@ -50,10 +50,10 @@ impl Device {
         self.inner.reclaim.info()
     }
 
-    /// The simulated device below, where it is one: to say how it interleaves, and
-    /// to see what has not been destroyed.
-    pub fn as_sim(&self) -> Option<&SimDriver> {
-        self.inner.reclaim.as_sim()
+    /// The simulated device, where this is one: what it does differently from a
+    /// card, such as interleaving by another seed, is asked of it.
+    pub fn simulated(&self) -> Option<&SimDriver> {
+        self.inner.reclaim.simulated()
     }
 
     /// Waits until all work has ended that streamweir has enqueued on this
