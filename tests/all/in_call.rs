@@ -16,7 +16,7 @@ use streamweir::{
     Scratch, Stream, reads, writes,
 };
 
-use crate::common::{LEN, NOTHING};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, sim};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
@@ -182,6 +182,22 @@ impl Bench {
         main.fill(&self.w, 9)
     }
 
+    fn hands<'a>(
+        &self,
+        held: &Held<'a>,
+        main: &Stream,
+        side: Stream,
+        scratch: Scratch<u32>,
+    ) -> Hands<'a> {
+        Hands {
+            held: held.clone(),
+            main: main.scope("inside"),
+            side,
+            scratch,
+            w: self.w.clone(),
+        }
+    }
+
     /// The call, made at once.
     fn now(
         &self,
@@ -190,13 +206,7 @@ impl Bench {
         inside: &RefCell<Option<Result<(), Error>>>,
     ) -> Result<(), Error> {
         self.record(held, |main, side, scratch| {
-            let hands = Hands {
-                held: held.clone(),
-                main: main.scope("inside"),
-                side,
-                scratch,
-                w: self.w.clone(),
-            };
+            let hands = self.hands(held, main, side, scratch);
             let touches = [writes(&self.y)];
             let keep = Some(self.kept.clone() as Arc<_>);
             // SAFETY: the call fills the buffer that it declares, in a capture that
@@ -233,13 +243,7 @@ impl Bench {
                 let capture = self.device.begin(self.options.clone().planned())?;
                 *held.borrow_mut() = Some(Owner::Own(capture));
                 self.record(&held, |main, side, scratch| {
-                    let hands = Hands {
-                        held: held.clone(),
-                        main: main.scope("inside"),
-                        side,
-                        scratch,
-                        w: self.w.clone(),
-                    };
+                    let hands = self.hands(&held, main, side, scratch);
                     let touches = [writes(&self.y)];
                     let call = ForeignCall::new("library", &touches).keep(self.kept.clone());
                     let driver = self.driver.clone();
@@ -346,11 +350,11 @@ fn a_call_may_do_anything_with_its_capture() {
             let what = format!("{sink:?}, {act:?}");
             let Outcome { inside, outside } = outcome(sink, act);
             match act {
-                Act::DropScratch | Act::TakeScratch | Act::RecordThere => {
-                    assert!(matches!(inside, Some(Ok(()))), "{what}: {inside:?}");
-                    assert!(matches!(outside, Some(Ok(()))), "{what}: {outside:?}");
-                }
-                Act::RecordHere | Act::Fork => {
+                Act::DropScratch
+                | Act::TakeScratch
+                | Act::RecordHere
+                | Act::RecordThere
+                | Act::Fork => {
                     assert!(matches!(inside, Some(Ok(()))), "{what}: {inside:?}");
                     assert!(matches!(outside, Some(Ok(()))), "{what}: {outside:?}");
                 }
@@ -421,4 +425,108 @@ fn a_panic_that_is_caught_breaks_the_capture() {
         "{first}"
     );
     bench.check("a caught panic");
+}
+
+/// A buffer of somebody else's type, which records when it is looked at.
+struct Nosy<'a> {
+    stream: &'a Stream,
+    below: &'a Persistent<u32>,
+}
+
+impl streamweir::Buffer for Nosy<'_> {
+    type Item = u32;
+
+    fn place(&self) -> streamweir::Place<'_> {
+        self.stream.fill(self.below, 1).unwrap();
+        self.below.place()
+    }
+}
+
+impl<L> streamweir::VisibleOn<L> for Nosy<'_> {}
+
+/// Arguments are bound by code that is not ours, before the command is recorded.
+#[test]
+fn an_argument_may_record_while_it_is_bound() {
+    for planned in [false, true] {
+        let (device, _) = sim(1);
+        let kernels = Kernels::load(&device).unwrap();
+        let y = device.persistent::<u32>("y", LEN).unwrap();
+        let options = CaptureOptions::new("decode");
+        let options = if planned { options.planned() } else { options };
+        let (graph, ()) = device
+            .capture::<_, Error>(options, |cap| {
+                let main = cap.origin();
+                let nosy = Nosy {
+                    stream: &main,
+                    below: &y,
+                };
+                main.launch(&kernels.bump, GRID, (&nosy, N))
+            })
+            .unwrap();
+        let names: Vec<_> = graph.trace().nodes.iter().map(|node| &*node.name).collect();
+        assert_eq!(names, ["fill", "bump"]);
+        let stream = device.stream("replay").unwrap();
+        graph.replay(&stream).unwrap();
+        assert_eq!(y.download().unwrap(), [0x0101_0102; LEN]);
+    }
+}
+
+thread_local! {
+    static STREAM: RefCell<Option<Stream>> = const { RefCell::new(None) };
+}
+
+/// Records when it is dropped.
+struct Farewell {
+    w: Persistent<u32>,
+    told: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        STREAM.with_borrow(|stream| {
+            if let Some(stream) = stream {
+                let told = match stream.fill(&self.w, 1) {
+                    Ok(()) => "recorded".to_owned(),
+                    Err(Error::CaptureEnded { .. }) => "ended".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                self.told.lock().unwrap().push(told);
+            }
+        });
+    }
+}
+
+/// What a call asked to be kept is dropped when nothing is borrowed: a capture that
+/// fails is over by then, whatever its sink.
+#[test]
+fn what_is_kept_may_record_when_it_is_dropped() {
+    for sink in [Sink::Live, Sink::Planned, Sink::Eager] {
+        let (device, driver) = sim(1);
+        let w = device.persistent::<u32>("w", LEN).unwrap();
+        let told = Arc::default();
+        let farewell = Farewell {
+            w: w.clone(),
+            told: Arc::clone(&told),
+        };
+        let record = |cap: &Capture| -> Result<(), Error> {
+            let main = cap.origin();
+            STREAM.set(Some(main.scope("kept")));
+            main.keep(Arc::new(farewell))?;
+            main.fill(&w, 2)?;
+            // Never joined.
+            cap.fork(&main, "side").map(drop)
+        };
+        let options = CaptureOptions::new("decode");
+        let failed = match sink {
+            Sink::Live => device.capture(options, record).map(drop),
+            Sink::Planned => device.capture(options.planned(), record).map(drop),
+            Sink::Attached | Sink::Eager => device.eager(options, record).map(drop),
+        };
+        assert!(matches!(failed, Err(Error::Unjoined { .. })), "{sink:?}");
+        device.synchronize().unwrap();
+        assert_eq!(*told.lock().unwrap(), ["ended"], "{sink:?}");
+        STREAM.set(None);
+        drop((w, device));
+        assert_eq!(driver.live(), NOTHING, "{sink:?}");
+    }
 }

@@ -87,7 +87,7 @@ impl Device {
         let sink = sink::Attached::new(stream.stream.clone(), device.take_event()?);
         let start = Start::new(device, options)?;
         let pools = start.scratch_pools(start.view());
-        let capture = start.capture(pools, AnySink::Attached(sink), true)?;
+        let capture = start.capture(pools, AnySink::Attached(sink))?;
         Ok(Attached { capture })
     }
 }

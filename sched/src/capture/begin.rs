@@ -61,14 +61,14 @@ impl Device {
             Placement::Live => {
                 let sink = Live::new(origin, device.take_event()?);
                 let pools = start.scratch_pools(start.view());
-                start.capture(pools, AnySink::Live(sink), true)
+                start.capture(pools, AnySink::Live(sink))
             }
             Placement::Planned => {
                 start.options.check_plannable()?;
                 let sink = Planned::new(origin, start.view());
                 let unplaced = unplaced::like(&start.home.arena).open();
                 let pools = start.scratch_pools(unplaced).placed_later();
-                start.capture(pools, AnySink::Planned(sink), true)
+                start.capture(pools, AnySink::Planned(sink))
             }
         }
     }
@@ -113,21 +113,15 @@ impl Start {
         }
     }
 
-    /// The capture, on which the sink has begun. It is the thread's own when
-    /// `captures`.
-    pub(super) fn capture(
-        self,
-        pools: ScratchPools,
-        sink: AnySink,
-        captures: bool,
-    ) -> Result<Capture> {
+    /// The capture, on which the sink has begun.
+    pub(super) fn capture(self, pools: ScratchPools, sink: AnySink) -> Result<Capture> {
         let Self {
             device,
             options,
             home,
         } = self;
-        let ours = matches!(sink, AnySink::Live(_) | AnySink::Planned(_));
-        let programmatic = ours && early::is_possible(options.programmatic, device.reclaim.info());
+        let programmatic = sink.makes_our_graph()
+            && early::is_possible(options.programmatic, device.reclaim.info());
         let rewrites = Rewrites::new(
             options.poison,
             options.taps.as_ref(),
@@ -151,7 +145,7 @@ impl Start {
         let open = Open::new(recorded, sink, rewrites);
         // From here on the capture's own drop ends whatever has begun.
         let capture = Capture::new(Recorder::new(open, programmatic, options.priorities));
-        capture.recorder.begin(captures)?;
+        capture.recorder.begin()?;
         Ok(capture)
     }
 }

@@ -65,11 +65,11 @@ impl<'a, L> ForeignCall<'a, L> {
 
     /// Every kernel of the call that starts before its predecessor has ended
     /// (programmatic dependent launch) waits for it on all paths, before it
-    /// touches any memory that work of the graph writes, be it that one's or of
-    /// what comes before it. Libraries launch so between kernels of one call: the
-    /// sums of a product that is split over its inner dimension start early.
-    /// Nothing in a graph shows the wait, so without this word a
-    /// programmatic edge orders nothing. Reports list it as an assumption.
+    /// touches any memory that the predecessor, or other work before it, writes.
+    /// Libraries launch in this way between kernels of one call: the sums of a
+    /// product that is split over its inner dimension start early. Nothing in a
+    /// graph shows the wait, so unless the caller says this, a programmatic edge
+    /// orders nothing. Reports list it as an assumption.
     #[must_use]
     pub fn waits(mut self) -> Self {
         self.pdl = PdlWait::OnAllPaths;

@@ -81,7 +81,7 @@ impl Device {
         let sink = Eager::new(device, origin, device.take_event()?);
         let start = Start::new(device, options)?;
         let pools = start.scratch_pools(start.view());
-        let capture = start.capture(pools, AnySink::Eager(sink), false)?;
+        let capture = start.capture(pools, AnySink::Eager(sink))?;
         let result = record(&capture)?;
         let (report, trace, pools) = path::into_run(&capture.recorder)?;
         let run = EagerRun {

@@ -59,12 +59,14 @@ impl Recorder {
         }
     }
 
-    /// Begins, after which the thread is inside of this capture if it `captures`.
-    pub(super) fn begin(&self, captures: bool) -> Result<()> {
+    /// Begins. From here on the thread is inside this capture, if it is one of the
+    /// driver.
+    pub(super) fn begin(&self) -> Result<()> {
         let mut open = self.unended(String::new)?;
         let Open { recorded, sink, .. } = &mut *open;
         sink.begin(recorded)?;
-        recorded.inside = captures.then(|| Inside::enter(self.name().clone()));
+        let inside = || Inside::enter(self.name().clone());
+        recorded.inside = sink.captures().then(inside);
         Ok(())
     }
 
@@ -78,7 +80,7 @@ impl Recorder {
         self.names.borrow()[stream.index()].clone()
     }
 
-    /// The capture, be it broken, unless it has ended.
+    /// The capture, unless it has ended. It may be broken.
     pub(super) fn unended(&self, what: impl FnOnce() -> String) -> Result<RefMut<'_, Open>> {
         RefMut::filter_map(self.open.borrow_mut(), |open| open.as_deref_mut())
             .map_err(|_| self.ended(what()))

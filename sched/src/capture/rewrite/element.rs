@@ -15,7 +15,7 @@ pub(in crate::capture) enum ElementKind {
     U32,
     I64,
     U64,
-    /// Anything else, of so many bytes.
+    /// Anything else, with its size in bytes.
     Bytes(usize),
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Tap {
     pub(super) scope: Option<String>,
     pub(super) line: &'static Location<'static>,
     pub(super) buffer: String,
-    /// Of scratch, the how-manieth that the recording took.
+    /// Of scratch, its number among the buffers that the recording took, from 0.
     pub(super) scratch: Option<usize>,
     pub(super) written: bool,
     pub(super) element: ElementKind,
@@ -59,7 +59,7 @@ pub struct Differential {
 pub struct Difference {
     /// The buffer.
     pub buffer: String,
-    /// Of a scratch buffer, the how-manieth that the recording took.
+    /// Of scratch, its number among the buffers that the recording took, from 0.
     pub scratch: Option<usize>,
     /// The command: a kernel, or `copy`, `fill`, a library's call.
     pub kernel: String,

@@ -109,7 +109,7 @@ pub(super) enum Made {
 /// Why a command has no node.
 pub(super) enum SendError {
     Driver(DriverError),
-    /// The stream's next node would depend on so many, and not on one.
+    /// The stream's next node would depend on this number of nodes, not on one.
     Unattributed(usize),
 }
 
@@ -153,6 +153,16 @@ macro_rules! each {
 }
 
 impl AnySink {
+    /// Whether it makes a graph of our own.
+    pub(super) fn makes_our_graph(&self) -> bool {
+        matches!(self, Self::Live(_) | Self::Planned(_))
+    }
+
+    /// Whether the thread is inside a capture while this is open.
+    pub(super) fn captures(&self) -> bool {
+        !matches!(self, Self::Eager(_))
+    }
+
     /// The sink that makes calls of libraries later, if this is one.
     pub(super) fn planned(&mut self) -> Option<&mut Planned> {
         match self {
