@@ -101,10 +101,8 @@ impl Tree {
                         if !self.has_file_name(&word) {
                             fault(line, format!("no file is called `{word}`"));
                         }
-                    } else if of_tests && let Some(test) = test_in(&word) {
-                        if !self.has_test(&test) {
-                            fault(line, format!("there is no test `{word}`"));
-                        }
+                    } else if of_tests && test_in(&word).is_some_and(|test| !self.has_test(&test)) {
+                        fault(line, format!("there is no test `{word}`"));
                     }
                 }
             }
