@@ -18,7 +18,9 @@ const CRATES: &[&str] = &[
     "streamweir",
     "streamweir-trace",
     "streamweir-alloc",
+    "streamweir-place",
     "streamweir-verify",
+    "streamweir-hal",
     "streamweir-sched",
     "streamweir-kernels",
 ];
