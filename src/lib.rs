@@ -4,7 +4,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds: everything of the scheduler stands at the root |
+//! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds |
 //! | [`kernel!`], [`kernel`](mod@kernel) | declaring kernels with their access modes, and their CPU twins |
 //! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
 //! | [`driver`] | the driver trait with its backends: CUDA and the simulated device; with feature `testing`, the conformance suite and drivers that fail or lie |
@@ -16,9 +16,41 @@
 //! | [`kernels`](mod@kernels) | kernels of a sparse-attention layer, and their compilation at run time |
 //! | [`doctor`] | what of CUDA is there, and where it was looked for |
 
+// What an engine holds.
+pub use streamweir_sched::{
+    Capture, CaptureOptions, Device, DeviceStream, Event, Graph, LoadedKernel, Module, Persistent,
+    Pinned, ReplayGroup, Scratch, Stream,
+};
+
+// How a capture is made, what becomes of it, and what went wrong.
+pub use streamweir_sched::{
+    ArenaConfig, Attached, Detached, EagerRun, Error, Footprint, Holder, Placement, Policy, Result,
+    Side, Verify,
+};
+
+// What a launch, a copy or a call of a library takes.
+pub use streamweir_sched::{
+    Arg, Args, Buffer, Cast, ForeignAddresses, ForeignCall, Part, Touch, atomics, cast, narrow,
+    part, reads, updates, writes,
+};
+
+// Streams with types, and what one sees of another.
+pub use streamweir_sched::{Dyn, Joined, Lane, Seen, VisibleOn, lanes};
+
+// Instruments: what a capture can be made to show.
+pub use streamweir_sched::{Damage, Difference, Differential, GuardReport, Poison, Readings, Taps};
+
+// Declaring kernels: the macro, and the module of what it makes.
+pub use streamweir_sched::kernel;
+
+pub use streamweir_sched::{audit, doctor, driver, infer};
+
 pub use streamweir_alloc as alloc;
 pub use streamweir_kernels as kernels;
 pub use streamweir_place as place;
-pub use streamweir_sched::*;
 pub use streamweir_trace as trace;
 pub use streamweir_verify as verify;
+
+// The CUDA bindings whose contexts, streams and memory can be adopted.
+#[cfg(feature = "cuda")]
+pub use streamweir_sched::cudarc;

@@ -15,6 +15,28 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 
 /// A capture in progress.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// let capture = device.begin("step")?;
+/// let main = capture.origin();
+/// let side = capture.fork(&main, "side")?;
+/// let scores = side.scratch::<u32>("scores", 4)?;
+/// side.fill(&scores, 7)?;
+/// // Work of `main` that is recorded here runs beside that of `side`.
+/// let seen = capture.join(&main, side)?;
+/// // A buffer of the other stream is seen through the token of the join.
+/// main.copy(&out, seen.see(&scores))?;
+/// let graph = capture.end()?; // read back from the driver, proved, instantiated
+/// assert!(graph.certificate().is_some());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Capture {
     pub(super) recorder: Rc<Recorder>,
 }

@@ -37,6 +37,31 @@ pub enum Placement {
 }
 
 /// A capture's name and how it is made. A name alone is enough: `"decode"`.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{CaptureOptions, Device, Error, Policy};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// let options = CaptureOptions::new("step")
+///     .policy(Policy::ORDERED) // streams reuse each other's bytes where the graph orders them
+///     .planned() // placed when the recording is complete
+///     .stream_priority("side", -1);
+/// let (graph, ()) = device.capture::<_, Error>(options, |cap| {
+///     let main = cap.origin();
+///     let side = cap.fork(&main, "side")?;
+///     let x = side.scratch::<u32>("x", 4)?;
+///     side.fill(&x, 7)?;
+///     let seen = cap.join(&main, side)?;
+///     main.copy(&out, seen.see(&x))
+/// })?;
+/// graph.replay(&device.stream("replay")?)?;
+/// assert_eq!(out.download()?, [0x0707_0707; 4]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
     pub(crate) name: String,

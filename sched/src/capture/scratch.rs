@@ -20,6 +20,29 @@ use crate::kernel::Element;
 /// drop is an event of the host and none of the device: the bytes go to
 /// another buffer only where every recorded access of this one is ordered
 /// before.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 64)?;
+/// device.capture::<_, Error>("step", |cap| {
+///     let main = cap.origin();
+///     let a = main.scratch::<u32>("a", 64)?;
+///     main.fill(&a, 1)?;
+///     main.copy(&out, &a)?;
+///     let bytes = a.range()?;
+///     drop(a);
+///     // What `main` records next comes after the copy, so it may have the bytes.
+///     let b = main.scratch::<u32>("b", 64)?;
+///     assert_eq!(b.range()?, bytes);
+///     main.fill(&b, 2)
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Scratch<T, L = Dyn> {
     pools: Arc<ScratchPools>,
     block: Block,

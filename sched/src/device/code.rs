@@ -14,6 +14,33 @@ use crate::kernel::{Kernel, Role, Signature};
 use crate::owned::{FunctionRef, OwnedModule};
 
 /// Loaded code.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::driver::ModuleImage;
+/// use streamweir::kernel::{InOut, twin};
+/// use streamweir::{Device, Error, kernel};
+///
+/// kernel! {
+///     /// Adds one to each of `len` values, one a block.
+///     fn bump(data: InOut<u32>, len: u32);
+/// }
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// // A cubin, a fatbin or PTX on a CUDA device (`ModuleImage::Cuda`); on the simulated
+/// // one a function for each kernel, which runs one thread block.
+/// let image = ModuleImage::Sim(vec![twin::<bump>(|block, (data, _len)| {
+///     let at = data.at(block.index()[0] as usize);
+///     let value = block.read::<u32>(at, 1)?[0];
+///     block.write(at, &[value + 1])
+/// })]);
+/// let module = device.load(&image)?;
+/// let bump = module.kernel::<bump>()?; // checked against the compiled code
+/// assert_eq!(bump.signature().symbol, "bump");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Module {
     device: Arc<DeviceInner>,
@@ -79,6 +106,37 @@ impl fmt::Debug for Module {
 }
 
 /// A kernel that is loaded and fits its declaration.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::driver::ModuleImage;
+/// use streamweir::kernel::{InOut, twin};
+/// use streamweir::{Device, Error, kernel};
+///
+/// kernel! {
+///     /// Adds one to each of `len` values, one a block.
+///     fn bump(data: InOut<u32>, len: u32);
+/// }
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let image = ModuleImage::Sim(vec![twin::<bump>(|block, (data, _len)| {
+/// #     let at = data.at(block.index()[0] as usize);
+/// #     let value = block.read::<u32>(at, 1)?[0];
+/// #     block.write(at, &[value + 1])
+/// # })]);
+/// let bump = device.load(&image)?.kernel::<bump>()?;
+/// let data = device.persistent_from("data", &[1_u32, 2, 3, 4])?;
+/// // Once for each capture: the graph keeps the code.
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| {
+///     cap.origin().launch(&bump, (4, 1), (&data, 4))
+/// })?;
+/// drop(bump);
+/// graph.replay(&device.stream("replay")?)?;
+/// assert_eq!(data.download()?, [2, 3, 4, 5]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct LoadedKernel<K> {
     pub(crate) info: Arc<KernelInfo>,
     kernel: PhantomData<K>,

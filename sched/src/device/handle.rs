@@ -11,6 +11,20 @@ use crate::driver::{DeviceInfo, DriverError, DynDriver};
 use crate::error::Result;
 
 /// A device that graphs are captured on: a CUDA device or the simulated one.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// let device = Device::sim(1); // on a GPU, `Device::cuda(0)?`
+/// let out = device.persistent::<u32>("out", 4)?;
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| cap.origin().fill(&out, 7))?;
+/// graph.replay(&device.stream("replay")?)?;
+/// assert_eq!(out.download()?, [0x0707_0707; 4]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Device {
     pub(crate) inner: Arc<DeviceInner>,

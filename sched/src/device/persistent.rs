@@ -17,6 +17,29 @@ use crate::owned::{self, DeviceMemory, Fence, Shared};
 
 /// A persistent buffer of `T`: registered once, kept alive by each graph that
 /// touches it.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// let input = device.persistent_from("input", &[1_u32, 2, 3, 4])?;
+/// let output = device.persistent::<u32>("output", 4)?; // zeroed
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| cap.origin().copy(&output, &input))?;
+/// let stream = device.stream("replay")?;
+/// graph.replay(&stream)?;
+/// assert_eq!(output.download()?, [1, 2, 3, 4]);
+///
+/// input.upload(&[5, 6, 7, 8])?; // between replays, never inside one
+/// graph.replay(&stream)?;
+/// assert_eq!(output.download()?, [5, 6, 7, 8]);
+///
+/// drop(input); // the graph keeps the memory
+/// graph.replay(&stream)?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Persistent<T> {
     pub(crate) inner: Arc<PersistentInner>,
     pub(crate) len: usize,

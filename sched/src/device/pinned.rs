@@ -15,6 +15,25 @@ use crate::owned::HostMemory;
 /// A graph that copies from it keeps it alive and reads what is in it at each
 /// replay. While such a graph exists the host cannot write: it might be in the
 /// middle of a replay.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let input = device.persistent::<u32>("input", 4)?;
+/// let mut ids = device.pinned::<u32>("ids", 4)?;
+/// if let Some(values) = ids.as_mut_slice() {
+///     values.copy_from_slice(&[1, 2, 3, 4]);
+/// }
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| cap.origin().upload(&input, &ids))?;
+/// graph.replay(&device.stream("replay")?)?;
+/// assert_eq!(input.download()?, [1, 2, 3, 4]);
+/// assert!(ids.as_mut_slice().is_none()); // a replay might be reading it
+/// # Ok(())
+/// # }
+/// ```
 pub struct Pinned<T> {
     pub(crate) memory: Arc<HostMemory>,
     pub(crate) name: Name,

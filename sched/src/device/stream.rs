@@ -12,6 +12,27 @@ use crate::owned::{OwnedEvent, OwnedStream};
 
 /// A stream outside any capture, to replay graphs on: one of ours, or one that
 /// an engine already has.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// # let (first, ()) = device.capture::<_, Error>("first", |cap| cap.origin().fill(&out, 1))?;
+/// # let (second, ()) = device.capture::<_, Error>("second", |cap| cap.origin().fill(&out, 2))?;
+/// let [a, b] = [device.stream("a")?, device.stream("b")?];
+/// let done = device.event("first is done")?;
+/// first.replay(&a)?;
+/// a.record(&done)?;
+/// b.wait(&done)?;
+/// second.replay(&b)?;
+/// b.synchronize()?;
+/// assert_eq!(out.download()?, [0x0202_0202; 4]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct DeviceStream {
     pub(crate) device: Arc<DeviceInner>,
@@ -181,6 +202,29 @@ impl fmt::Debug for DeviceStream {
 /// An event between work inside a graph and work outside it.
 ///
 /// A graph that records or waits for one keeps it alive.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let input = device.persistent_from("input", &[1_u32, 2])?;
+/// # let out = device.persistent::<u32>("out", 2)?;
+/// let ready = device.event("the inputs are there")?;
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| {
+///     let main = cap.origin();
+///     main.wait_external(&ready)?;
+///     main.copy(&out, &input)
+/// })?;
+/// let [uploads, replays] = [device.stream("uploads")?, device.stream("replays")?];
+/// // A replay waits for the record that was enqueued before it, and for no later one.
+/// uploads.record(&ready)?;
+/// graph.replay(&replays)?;
+/// assert_eq!(out.download()?, [1, 2]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Event {
     pub(crate) inner: Arc<EventInner>,

@@ -15,6 +15,35 @@ use crate::turns::TurnGroup;
 /// reserves is the most that one of its graphs needs, not the sum. A graph
 /// that is captured without a group has a group of its own, and still takes
 /// turns with every graph of any group whose bytes conflict with its own.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{ArenaConfig, CaptureOptions, Device, Error, part};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4096)?;
+/// let group = device.replay_group("buckets", ArenaConfig::default());
+/// let capture = |rows: usize| {
+///     let options = CaptureOptions::new(format!("batch of {rows}")).group(&group);
+///     device.capture::<_, Error>(options, |cap| {
+///         let main = cap.origin();
+///         let x = main.scratch::<u32>("x", rows)?;
+///         main.fill(&x, 7)?;
+///         main.copy(part(&out, 0..rows)?, &x)
+///     })
+/// };
+/// let (large, ()) = capture(4096)?;
+/// let reserved = group.reserved();
+/// let (small, ()) = capture(1024)?;
+/// assert_eq!(group.reserved(), reserved); // the most that one needs, not the sum
+///
+/// // On whatever streams: the two are never in flight together.
+/// small.replay(&device.stream("a")?)?;
+/// large.replay(&device.stream("b")?)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct ReplayGroup {
     pub(crate) inner: Arc<GroupInner>,

@@ -29,6 +29,26 @@ use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 /// It keeps alive all that it refers to. It is `Send + Sync`; replays from
 /// several threads take turns. Dropped in flight, it is released when its last
 /// launch has ended.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// let (graph, ()) = device.capture::<_, Error>("step", |cap| cap.origin().fill(&out, 7))?;
+/// println!("{}", graph.report()); // what was checked, and what was assumed
+/// assert!(graph.certificate().is_some());
+///
+/// let stream = device.stream("replay")?;
+/// for _ in 0..3 {
+///     graph.replay(&stream)?; // one launch
+/// }
+/// drop(graph); // released when its last replay has ended
+/// # Ok(())
+/// # }
+/// ```
 pub struct Graph {
     name: Name,
     number: u64,

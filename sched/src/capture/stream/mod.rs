@@ -31,6 +31,26 @@ use crate::kernel::Element;
 /// Work recorded here runs, at every replay, after the work recorded here
 /// before and after what the stream was forked from or has joined; it is
 /// concurrent with everything else.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Device, Error};
+///
+/// # fn main() {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4).unwrap();
+/// let refused = device.capture::<_, Error>("step", |cap| {
+///     let main = cap.origin();
+///     let side = cap.fork(&main, "side")?.scope("layer 0/side");
+///     side.fill(&out, 1)?;
+///     main.fill(&out, 2)?; // nothing orders the two
+///     cap.join(&main, side).map(drop)
+/// });
+/// let error = refused.unwrap_err();
+/// assert!(error.report().is_some());
+/// assert!(error.to_string().contains("layer 0/side"));
+/// # }
+/// ```
 pub struct Stream<L = Dyn> {
     pub(super) recorder: Rc<Recorder>,
     pub(super) id: StreamId,
