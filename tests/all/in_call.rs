@@ -436,7 +436,8 @@ struct Nosy<'a> {
 impl streamweir::Buffer for Nosy<'_> {
     type Item = u32;
 
-    fn place(&self) -> streamweir::Place<'_> {
+    // Not a name of the facade: whoever writes this goes around it.
+    fn place(&self) -> streamweir_sched::Place<'_> {
         self.stream.fill(self.below, 1).unwrap();
         self.below.place()
     }
