@@ -7,22 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use streamweir_trace::{AccessMode, ByteRange, NodeId, Stream, StreamId};
+use streamweir_trace::{NodeId, Stream, StreamId};
 
+use super::inputs::DeclaredAccess;
 use super::lower::Lowered;
 use crate::device::Device;
 use crate::driver::{CaptureStatus, NodeHandle, StreamHandle};
 use crate::error::{During, Error, Result};
 use crate::owned::capture_info;
-
-/// Bytes that a call touches, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeclaredAccess {
-    /// Device addresses.
-    pub range: ByteRange,
-    /// How they are touched.
-    pub mode: AccessMode,
-}
 
 /// Calls in the order in which they were made.
 #[derive(Debug, Default)]

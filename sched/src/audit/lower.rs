@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, ScopeId, Trace};
 
+use super::inputs::DeclaredAccess;
 use super::read::Live;
 use crate::driver::NodeHandle;
 use crate::error::{Error, Result};
@@ -16,7 +17,7 @@ pub(super) struct Lowered {
     /// The nodes whose accesses a noted call declares.
     pub(super) declared: HashSet<NodeId>,
     /// Accesses by device address, to be put into buffers.
-    pub(super) touches: Vec<(NodeId, super::DeclaredAccess)>,
+    pub(super) touches: Vec<(NodeId, DeclaredAccess)>,
 }
 
 impl Lowered {

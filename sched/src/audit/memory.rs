@@ -9,8 +9,9 @@ use streamweir_trace::{
 };
 use streamweir_verify::audit::{Known, KnownMemory, Meaning, Memory, scan};
 
+use super::audited::Audit;
+use super::inputs::{DeclaredAccess, KnownBuffer};
 use super::lower::Lowered;
-use super::{Audit, DeclaredAccess, KnownBuffer};
 use crate::device::{Device, DeviceInner};
 use crate::error::{During, Result};
 

@@ -25,29 +25,23 @@
 //! call with [`CallLog`], never by the order in which a driver lists nodes.
 //! [`infer`](crate::infer) makes proofs of possible writes by running kernels.
 
+mod audited;
 mod calls;
+mod inputs;
 mod lower;
 mod memory;
 mod read;
 
-use streamweir_trace::{BufferId, ByteRange, NodeId, Trace};
-use streamweir_verify::{Options, Report, verify_with};
+use streamweir_trace::ByteRange;
 
-pub use calls::{CallLog, DeclaredAccess};
+pub use audited::Audit;
+pub use calls::CallLog;
+pub use inputs::{DeclaredAccess, KnownBuffer};
 pub(crate) use memory::{Unnamed, attribute};
 
 use crate::device::Device;
-use crate::driver::{GraphHandle, NodeHandle};
-use crate::error::{Error, Result};
-
-/// Memory that the caller of an audit knows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownBuffer {
-    /// The name that reports print.
-    pub name: String,
-    /// Its device addresses.
-    pub range: ByteRange,
-}
+use crate::driver::GraphHandle;
+use crate::error::Result;
 
 /// What an audit is told beside the graph.
 #[derive(Debug, Default)]
@@ -81,17 +75,6 @@ impl AuditOptions {
     }
 }
 
-/// A live graph as a trace, with the driver's handle of each node.
-#[derive(Debug)]
-pub struct Audit {
-    pub(crate) trace: Trace,
-    /// For each node of the trace the driver's; `None` for the entry and the
-    /// exit of a child graph.
-    pub(crate) handles: Vec<Option<NodeHandle>>,
-    /// The buffers that exist outside a replay and so can be read and restored.
-    pub(crate) standing: Vec<BufferId>,
-}
-
 /// Reads a graph back from the driver and makes a trace of it.
 ///
 /// # Errors
@@ -108,28 +91,4 @@ pub unsafe fn audit(device: &Device, graph: GraphHandle, options: AuditOptions) 
     let mut lowered = lower::lower(&options.name, live)?;
     options.calls.declare(&mut lowered);
     memory::resolve(device, &options.known, lowered)
-}
-
-impl Audit {
-    /// The trace: reports, drawings and files are made of it.
-    pub fn trace(&self) -> &Trace {
-        &self.trace
-    }
-
-    /// The driver's handle of a node; `None` for the entry and the exit of a
-    /// child graph.
-    pub fn handle(&self, node: NodeId) -> Option<NodeHandle> {
-        self.handles.get(node.index()).copied().flatten()
-    }
-
-    /// Checks the trace against every rule.
-    ///
-    /// # Errors
-    /// When the graph has a cycle or is too wide to be ordered in memory.
-    pub fn verify(&self, options: &Options) -> Result<Report> {
-        verify_with(&self.trace, options).map_err(|source| Error::Unverifiable {
-            capture: self.trace.name.clone(),
-            source,
-        })
-    }
 }

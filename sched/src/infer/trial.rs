@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use streamweir_trace::{BufferId, BufferKind, ByteRange, NodeId, NodeKind};
 
-use super::{InferOptions, Inference, MOST_RUNS, Outcome, marks, refuse};
+use super::inference::{InferOptions, Inference, MOST_RUNS, Outcome};
+use super::{marks, refuse};
 use crate::audit::Audit;
 use crate::device::Device;
 use crate::driver::{DriverResult, NodeHandle};

@@ -14,111 +14,17 @@
 //! capture sends each at once. A capture without rewrites has no node and makes
 //! no call for them.
 
+mod added;
 mod element;
 mod poison;
 mod readings;
+mod rewrites;
 mod tapping;
 mod taps;
 
-use std::sync::Arc;
-
-use streamweir_alloc::Block;
-
+pub(super) use self::added::{Added, Holder, Taken};
 pub(super) use self::element::ElementKind;
 pub use self::poison::Poison;
-use self::poison::Reuse;
 pub use self::readings::{Difference, Differential, Readings};
-use self::tapping::Tapping;
+pub(super) use self::rewrites::Rewrites;
 pub use self::taps::Taps;
-use super::pools::ScratchPools;
-use super::recording::{Draft, Recording, Spot, What};
-use super::strand::Strands;
-use crate::device::DeviceInner;
-use crate::error::Result;
-
-/// The rewrites of one capture.
-pub(super) struct Rewrites {
-    poison: Poison,
-    reuse: Reuse,
-    /// Whether the pools go by the order of the graph.
-    by_graph: bool,
-    tapping: Option<Tapping>,
-    /// By block.
-    taken: Vec<Taken>,
-}
-
-/// A block as it was taken.
-#[derive(Clone, Copy)]
-pub(super) struct Taken {
-    pub(super) block: Block,
-    pub(super) spot: Spot,
-    pub(super) element: ElementKind,
-    pub(super) holder: Holder,
-}
-
-/// Who knows what is in a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
-    /// Whoever took it, and declares what is done to it.
-    User,
-    /// A library, during one call.
-    Call,
-    /// A library, from one call to the next.
-    Library,
-}
-
-/// A command that a rewrite adds.
-pub(super) struct Added {
-    pub(super) spot: Spot,
-    pub(super) what: What,
-    pub(super) draft: Draft,
-}
-
-impl Rewrites {
-    /// Those that are asked for; none in most captures.
-    ///
-    /// # Errors
-    /// When taps are in use or of another device.
-    pub(super) fn new(
-        poison: Poison,
-        taps: Option<&Taps>,
-        by_graph: bool,
-        device: &Arc<DeviceInner>,
-        capture: &str,
-    ) -> Result<Option<Box<Self>>> {
-        if poison == Poison::Off && taps.is_none() {
-            return Ok(None);
-        }
-        let tapping = match taps {
-            None => None,
-            Some(taps) => {
-                taps.begin(device, capture)?;
-                Some(Tapping::new(taps.clone()))
-            }
-        };
-        Ok(Some(Box::new(Self {
-            poison,
-            reuse: Reuse::default(),
-            by_graph,
-            tapping,
-            taken: Vec::new(),
-        })))
-    }
-
-    /// What is added behind a command that has just been recorded.
-    ///
-    /// # Errors
-    /// When there is no memory for copies.
-    pub(super) fn behind(
-        &mut self,
-        command: u32,
-        recording: &mut Recording,
-        strands: &Strands,
-        pools: &ScratchPools,
-    ) -> Result<Vec<Added>> {
-        match &mut self.tapping {
-            None => Ok(Vec::new()),
-            Some(tapping) => tapping.behind(command, recording, strands, pools, &self.taken),
-        }
-    }
-}

@@ -32,9 +32,8 @@ use std::collections::BTreeMap;
 use streamweir_alloc::Block;
 use streamweir_trace::{AccessMode, ByteRange};
 
-use super::{Added, Holder, Rewrites, Taken};
+use super::added::Added;
 use crate::capture::recording::{Draft, Operand, Spot, What};
-use crate::capture::strand::ORIGIN;
 
 /// Which scratch buffers are filled with [`BYTE`](Self::BYTE) before they are
 /// used. A workspace that a library holds never is: what it holds is carried from
@@ -65,7 +64,7 @@ pub(super) struct Reuse {
 
 impl Reuse {
     /// Enters the bytes of a buffer. Whether another has had any of them.
-    fn again(&mut self, range: ByteRange) -> bool {
+    pub(super) fn again(&mut self, range: ByteRange) -> bool {
         let ByteRange { mut start, mut end } = range;
         let mut again = false;
         while let Some((&at, &until)) = self.had.range(..=end).next_back()
@@ -80,32 +79,8 @@ impl Reuse {
     }
 }
 
-impl Rewrites {
-    /// The fill of a block that has just been taken, if it gets one.
-    pub(in crate::capture) fn taken(&mut self, taken: Taken) -> Option<Added> {
-        self.taken.push(taken);
-        let fills = match self.poison {
-            Poison::Every => true,
-            // What is compared must not differ in bytes that no kernel writes.
-            _ if self.tapping.is_some() => true,
-            Poison::Reused => self.reuse.again(taken.block.range) && self.by_graph,
-            Poison::Off => false,
-        };
-        (fills && taken.holder != Holder::Library).then(|| fill(taken.spot, taken.block))
-    }
-
-    /// The fill of a block that the host has dropped.
-    pub(in crate::capture) fn dropped(&self, block: Block) -> Option<Added> {
-        let taken = self.taken.get(block.id.index())?;
-        let spot = Spot {
-            stream: ORIGIN,
-            ..taken.spot
-        };
-        (taken.holder != Holder::Library).then(|| fill(spot, block))
-    }
-}
-
-fn fill(spot: Spot, block: Block) -> Added {
+/// The fill of a block.
+pub(super) fn fill(spot: Spot, block: Block) -> Added {
     let bytes = block.range.len();
     let mut draft = Draft::default();
     let buffer = draft.add_block(block.id, ByteRange::new(0, bytes), AccessMode::Write);

@@ -3,10 +3,10 @@
 use streamweir_alloc::BlockId;
 use streamweir_trace::{AccessMode, ByteRange};
 
+use super::added::{Added, Holder, Taken};
 use super::element::ElementKind;
 use super::readings::Tap;
 use super::taps::Taps;
-use super::{Added, Holder, Taken};
 use crate::capture::pools::ScratchPools;
 use crate::capture::recording::{BufferKey, Draft, Operand, Recording, What};
 use crate::capture::strand::Strands;

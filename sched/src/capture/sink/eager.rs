@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use streamweir_trace::{StreamId, Trace};
 
-use super::{Emitter, Frontier, Made, SendError, Sink};
+use super::contract::{Frontier, Made, Sink};
+use super::emit::{Emitter, SendError};
 use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;

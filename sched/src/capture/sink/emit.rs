@@ -10,12 +10,41 @@ use std::sync::Arc;
 
 use streamweir_trace::StreamId;
 
-use super::SendError;
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
 use crate::device::DeviceInner;
-use crate::driver::{CaptureInfo, CaptureStatus, DriverResult, EventScope, NodeHandle};
+use crate::driver::{
+    CaptureInfo, CaptureStatus, DriverError, DriverResult, EventScope, NodeHandle,
+};
+use crate::error::Error;
 use crate::owned::{OwnedEvent, OwnedStream};
+
+/// Why a command has no node.
+pub(in crate::capture) enum SendError {
+    Driver(DriverError),
+    /// The stream's next node would depend on this number of nodes, not on one.
+    Unattributed(usize),
+}
+
+impl From<DriverError> for SendError {
+    fn from(error: DriverError) -> Self {
+        Self::Driver(error)
+    }
+}
+
+impl SendError {
+    /// The error of a capture that was doing this, on this stream.
+    pub(in crate::capture) fn during(self, during: String, stream: &str) -> Error {
+        match self {
+            Self::Driver(source) => Error::Driver { during, source },
+            Self::Unattributed(found) => Error::Unattributed {
+                what: during,
+                stream: stream.to_owned(),
+                found,
+            },
+        }
+    }
+}
 
 /// The driver's streams of a capture, and the calls that are made on them.
 pub(in crate::capture) struct Emitter {

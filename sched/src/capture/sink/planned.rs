@@ -13,7 +13,8 @@ use std::sync::Arc;
 use streamweir_alloc::{Lease, View};
 use streamweir_trace::StreamId;
 
-use super::{Emitter, Frontier, Made, SendError, Sink};
+use super::contract::{Frontier, Made, Sink};
+use super::emit::{Emitter, SendError};
 use crate::capture::call::{Deferred, ForeignAddresses};
 use crate::capture::nodes::Sent;
 use crate::capture::plan::{self, Step};

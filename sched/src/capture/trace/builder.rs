@@ -9,7 +9,7 @@ use streamweir_trace::{
     StreamEnd, Trace,
 };
 
-use super::ReadBack;
+use super::read_back::ReadBack;
 use crate::capture::early;
 use crate::capture::nodes::Nodes;
 use crate::capture::recording::{BufferKey, Command, Recording, What, indices};

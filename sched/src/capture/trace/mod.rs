@@ -1,21 +1,16 @@
 //! From a recording to a trace, and from the driver's graph to another.
 
 mod builder;
+mod read_back;
 
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, Trace};
 
 use self::builder::Builder;
+pub(super) use self::read_back::ReadBack;
 use super::recorded::Recorded;
-use crate::driver::{GraphEdge, NodeHandle};
-
-/// The driver's graph, as it was read back.
-pub(super) struct ReadBack {
-    pub(super) nodes: Vec<NodeHandle>,
-    pub(super) kinds: Vec<NodeKind>,
-    pub(super) edges: Vec<GraphEdge>,
-}
+use crate::driver::NodeHandle;
 
 /// What was recorded and what the driver has, side by side.
 pub(super) struct Traces {

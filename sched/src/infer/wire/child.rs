@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use super::Call;
+use super::call::Call;
 use super::log::{lines, parse};
 use super::plan::Plan;
 use crate::device::Device;

@@ -11,33 +11,28 @@
 //! | `stderr` | child | whatever the program prints, for when it dies |
 //! | `call-N` | parent | what an earlier call of the same process has found |
 
+mod call;
 mod child;
 mod log;
 mod parent;
 mod plan;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use streamweir_base::sync::Mutex;
-use streamweir_trace::{NodeId, NodeKind};
+use streamweir_trace::NodeKind;
 
+use self::call::Call;
 use self::plan::Plan;
-use super::trial;
+use super::inference::{InferOptions, Inference};
 use super::watch::CHILD;
-use super::{InferOptions, Inference, Outcome};
 use crate::audit::Audit;
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
-/// The calls that this process has made, and what the finished ones found.
+/// The calls that this process has made.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-static FOUND: std::sync::LazyLock<Mutex<BTreeMap<usize, String>>> =
-    std::sync::LazyLock::new(|| Mutex::new(BTreeMap::new()));
 
 /// The graph in words that are the same in every process.
 fn header(audit: &Audit) -> String {
@@ -89,46 +84,6 @@ pub(super) unsafe fn in_child(
             // SAFETY: the caller's promise.
             let code = unsafe { call.serve(device, &dir, &plan) };
             std::process::exit(code)
-        }
-    }
-}
-
-/// One call, on either side.
-struct Call<'a> {
-    audit: &'a Audit,
-    options: &'a InferOptions,
-    header: String,
-    /// How many calls this process had made before.
-    number: usize,
-}
-
-impl Call<'_> {
-    fn error(&self, why: impl Into<String>) -> Error {
-        Error::Infer {
-            capture: self.audit.trace.name.clone(),
-            why: why.into(),
-        }
-    }
-
-    fn io<T>(&self, what: &Path, result: io::Result<T>) -> Result<T> {
-        result.map_err(|error| self.error(format!("{}: {error}", what.display())))
-    }
-
-    fn read(&self, path: &Path) -> Result<String> {
-        match fs::read(path) {
-            Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => self.io(path, Err(error)),
-        }
-    }
-
-    fn inference(&self, mut outcomes: BTreeMap<NodeId, Outcome>) -> Inference {
-        let nodes = trial::kernels(self.audit).into_iter().map(|(node, _)| {
-            let given_up = || Outcome::NotInferred("too many children hung or died".to_owned());
-            (node, outcomes.remove(&node).unwrap_or_else(given_up))
-        });
-        Inference {
-            nodes: nodes.collect(),
         }
     }
 }

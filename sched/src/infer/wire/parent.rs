@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 
 use streamweir_trace::NodeId;
 
+use super::call::{Call, FOUND};
 use super::log::{Log, lines, parse};
 use super::plan::Plan;
-use super::{Call, FOUND};
 use crate::error::Result;
 use crate::infer::trial::Progress;
 use crate::infer::watch::{CHILD, Ended, watch};
