@@ -16,7 +16,7 @@ use streamweir::{
     Scratch, Stream, reads, writes,
 };
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, sim};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, foreign, sim};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
@@ -33,6 +33,8 @@ enum Act {
     RecordHere,
     RecordThere,
     Fork,
+    /// Makes another call.
+    Nest,
     /// Ends the capture from within.
     End,
     /// Drops the handle of the capture.
@@ -40,12 +42,13 @@ enum Act {
     Panic,
 }
 
-const ACTS: [Act; 8] = [
+const ACTS: [Act; 9] = [
     Act::DropScratch,
     Act::TakeScratch,
     Act::RecordHere,
     Act::RecordThere,
     Act::Fork,
+    Act::Nest,
     Act::End,
     Act::Abandon,
     Act::Panic,
@@ -85,6 +88,7 @@ struct Hands<'a> {
     side: Stream,
     scratch: Scratch<u32>,
     w: Persistent<u32>,
+    driver: Arc<SimDriver>,
 }
 
 impl Hands<'_> {
@@ -95,6 +99,7 @@ impl Hands<'_> {
             side,
             scratch,
             w,
+            driver,
         } = self;
         match act {
             Act::DropScratch => drop(scratch),
@@ -110,6 +115,15 @@ impl Hands<'_> {
                 let inner = owner.capture().fork(&main, "inner")?;
                 inner.fill(&w, 5)?;
                 owner.capture().join(&main, inner)?;
+            }
+            Act::Nest => {
+                let touches = [writes(&w)];
+                // SAFETY: the call fills the buffer that it declares.
+                unsafe {
+                    main.foreign("inner", &touches, None, |raw, at| {
+                        driver.fill_async(raw, at[0], 5, 16).map_err(foreign)
+                    })?;
+                }
             }
             Act::End => {
                 let owner = held.take();
@@ -195,6 +209,7 @@ impl Bench {
             side,
             scratch,
             w: self.w.clone(),
+            driver: self.driver.clone(),
         }
     }
 
@@ -213,13 +228,16 @@ impl Bench {
             // goes on.
             unsafe {
                 main.foreign("library", &touches, keep, |raw, at| {
+                    let fill = |value| {
+                        let filled = self.driver.fill_async(raw, at[0], value, 16);
+                        filled.map_err(foreign)
+                    };
+                    fill(1)?;
                     let acted = hands.act(act);
                     let goes_on = !matches!(act, Act::End | Act::Abandon);
                     *inside.borrow_mut() = Some(acted);
                     if goes_on {
-                        self.driver
-                            .fill_async(raw, at[0], 2, 16)
-                            .map_err(crate::common::foreign)?;
+                        fill(2)?;
                     }
                     Ok(())
                 })
@@ -354,7 +372,8 @@ fn a_call_may_do_anything_with_its_capture() {
                 | Act::TakeScratch
                 | Act::RecordHere
                 | Act::RecordThere
-                | Act::Fork => {
+                | Act::Fork
+                | Act::Nest => {
                     assert!(matches!(inside, Some(Ok(()))), "{what}: {inside:?}");
                     assert!(matches!(outside, Some(Ok(()))), "{what}: {outside:?}");
                 }

@@ -9,7 +9,7 @@ use super::nodes::Sent;
 use super::recorded::Recorded;
 use super::recording::{Draft, Spot, What};
 use super::rewrite::{Added, Rewrites, Taken};
-use super::sink::{AnySink, Sink};
+use super::sink::{AnySink, Frontier, Sink};
 use crate::driver::DriverResult;
 use crate::error::{During, Error, Result};
 
@@ -28,7 +28,11 @@ pub(super) struct Open {
 pub(super) struct CallInProgress {
     pub(super) spot: Spot,
     pub(super) name: String,
+    pub(super) pdl: PdlWait,
     pub(super) draft: Draft,
+    /// Where its stream stood when it began, or when a command was last recorded
+    /// there from within it.
+    pub(super) before: Frontier,
 }
 
 impl Open {
@@ -94,6 +98,18 @@ impl Open {
 
     #[inline]
     fn send(&mut self, spot: Spot, what: What, draft: &mut Draft) -> Result<u32> {
+        if !self.calls.is_empty() {
+            self.interrupt(spot.stream)?;
+        }
+        let sent = self.send_now(spot, what, draft)?;
+        if !self.calls.is_empty() {
+            self.resume(spot.stream)?;
+        }
+        Ok(sent)
+    }
+
+    #[inline]
+    fn send_now(&mut self, spot: Spot, what: What, draft: &mut Draft) -> Result<u32> {
         match self.sink.send(&what, &mut draft.params, spot.stream) {
             Ok(sent) => self.push(spot, what, draft, sent),
             Err(error) => {
@@ -176,12 +192,58 @@ impl Open {
     ) -> Result<()> {
         let name = self.recorded.strands.get(named).name.clone();
         let capture = self.recorded.name().clone();
+        self.interrupt(earlier)?;
+        self.interrupt(later)?;
         self.drive(
             || format!("{verb} stream \"{name}\" in capture \"{capture}\""),
             |sink| sink.order(later, earlier),
         )?;
         self.recorded.strands.order(later, earlier);
+        self.resume(later)
+    }
+
+    /// Enters what a call in progress on this stream has enqueued so far, before
+    /// something else is recorded there from within it.
+    pub(super) fn interrupt(&mut self, stream: StreamId) -> Result<()> {
+        let Some(at) = self.call_on(stream) else {
+            return Ok(());
+        };
+        let now = self.stands(at)?;
+        let call = &mut self.calls[at];
+        let before = std::mem::replace(&mut call.before, now.clone());
+        let Some(sent) = Frontier::between(before, now) else {
+            return Ok(());
+        };
+        let what = What::Foreign {
+            name: call.name.clone(),
+            pdl: call.pdl,
+        };
+        let (spot, mut draft) = (call.spot, call.draft.clone());
+        self.push(spot, what, &mut draft, sent).map(drop)
+    }
+
+    /// The call goes on behind what has been recorded.
+    pub(super) fn resume(&mut self, stream: StreamId) -> Result<()> {
+        if let Some(at) = self.call_on(stream) {
+            self.calls[at].before = self.stands(at)?;
+        }
         Ok(())
+    }
+
+    /// The innermost call in progress on a stream.
+    fn call_on(&self, stream: StreamId) -> Option<usize> {
+        let on = |call: &CallInProgress| call.spot.stream == stream;
+        self.calls.iter().rposition(on)
+    }
+
+    /// Where the stream of a call stands now.
+    pub(super) fn stands(&mut self, call: usize) -> Result<Frontier> {
+        let call = &self.calls[call];
+        let (stream, name) = (call.spot.stream, call.name.clone());
+        self.drive(
+            || format!("looking how far foreign call \"{name}\" has come"),
+            |sink| sink.frontier(stream),
+        )
     }
 
     /// Refuses to end while a stream is out.
@@ -214,6 +276,7 @@ impl Open {
             spot,
             name,
             mut draft,
+            ..
         } = call;
         let what = What::Foreign {
             name,

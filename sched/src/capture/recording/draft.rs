@@ -11,7 +11,7 @@ use streamweir_trace::{AccessMode, ByteRange};
 use super::{BufferKey, Pointer};
 use crate::owned::HostMemory;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::capture) struct Draft {
     /// The parameters of a kernel.
     pub(in crate::capture) params: Vec<u8>,

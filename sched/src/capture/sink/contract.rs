@@ -60,7 +60,7 @@ pub(in crate::capture) trait Sink {
 }
 
 /// Where a stream stands.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(in crate::capture) enum Frontier {
     /// Its next node will depend on these.
     Nodes(Vec<NodeHandle>),
@@ -68,6 +68,18 @@ pub(in crate::capture) enum Frontier {
     Running,
     /// Nothing has been sent yet.
     NotSent,
+}
+
+impl Frontier {
+    /// What took a stream from one place to another; none where nothing did.
+    pub(in crate::capture) fn between(before: Self, after: Self) -> Option<Sent> {
+        match (before, after) {
+            (Self::Nodes(before), Self::Nodes(after)) => {
+                (before != after).then_some(Sent::Call { before, after })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a sink has made of the commands.

@@ -39,8 +39,6 @@ pub(super) struct InCall<'a> {
     stream: Arc<OwnedStream>,
     /// The addresses of what is touched.
     pub(super) addresses: Vec<u64>,
-    before: Frontier,
-    pdl: PdlWait,
     /// Its place among the calls in progress.
     depth: usize,
     over: bool,
@@ -51,6 +49,7 @@ impl<L: Lane> Stream<L> {
     pub(super) fn begin_call(&self, call: &Declared<'_, '_, L>) -> Result<Option<InCall<'_>>> {
         let name = call.name;
         let mut open = self.enter()?;
+        open.interrupt(self.id)?;
         let before = open.drive(
             || format!("looking where foreign call \"{name}\" begins"),
             |sink| sink.frontier(self.id),
@@ -68,14 +67,14 @@ impl<L: Lane> Stream<L> {
         open.calls.push(CallInProgress {
             spot: self.spot(call.line),
             name: name.to_owned(),
+            pdl: call.pdl,
             draft,
+            before,
         });
         Ok(Some(InCall {
             recorder: &self.recorder,
             stream: open.sink.emitter().stream(self.id).clone(),
             addresses,
-            before,
-            pdl: call.pdl,
             depth: open.calls.len() - 1,
             over: false,
         }))
@@ -90,34 +89,35 @@ impl InCall<'_> {
 
     /// The call has returned well: what it enqueued is its own.
     pub(super) fn end(mut self) -> Result<()> {
-        self.over = true;
         let recorder = self.recorder;
         let ended = || "a foreign call".to_owned();
         let mut open = recorder.unended(ended)?;
+        if open.calls.len() <= self.depth {
+            return Err(recorder.ended(ended()));
+        }
+        let after = open.stands(self.depth)?;
         let Some(call) = take_call(&mut open, self.depth) else {
             return Err(recorder.ended(ended()));
         };
+        self.over = true;
         let CallInProgress {
             spot,
             name,
+            pdl,
             mut draft,
+            before,
         } = call;
-        let after = open.drive(
-            || format!("looking where foreign call \"{name}\" ends"),
-            |sink| sink.frontier(spot.stream),
-        )?;
-        let before = std::mem::replace(&mut self.before, Frontier::Running);
-        let sent = match (before, after) {
-            // It has enqueued nothing.
-            (Frontier::Nodes(before), Frontier::Nodes(after)) if before == after => return Ok(()),
-            (Frontier::Nodes(before), Frontier::Nodes(after)) => Sent::Call { before, after },
-            _ => Sent::Unseen,
+        let sent = match after {
+            Frontier::Running => Sent::Unseen,
+            after => match Frontier::between(before, after) {
+                Some(sent) => sent,
+                // It has enqueued nothing.
+                None => return Ok(()),
+            },
         };
-        let what = What::Foreign {
-            name,
-            pdl: self.pdl,
-        };
-        open.performed(spot, what, &mut draft, sent).map(drop)
+        let what = What::Foreign { name, pdl };
+        open.performed(spot, what, &mut draft, sent)?;
+        open.resume(spot.stream)
     }
 
     /// The call has failed, and nobody knows what it has enqueued.
