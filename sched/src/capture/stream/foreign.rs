@@ -60,7 +60,8 @@ impl<L: Lane> Stream<L> {
 
     /// Records what a library enqueues: `call` gets the driver's stream and
     /// the addresses of the touched buffers, in their order. The nodes that it
-    /// adds are this call's.
+    /// adds are this call's. It may use the capture's handles meanwhile, except to
+    /// end the capture.
     ///
     /// # Errors
     /// What `call` returns, or as [`launch`](Self::launch). A failed call

@@ -3,7 +3,9 @@
 //! The library's code may do anything with the handles of its capture: drop
 //! scratch, record on this stream and on others, fork, even drop the capture. So
 //! nothing is borrowed while it runs, and what the call touches is entered
-//! before it begins: whatever ends the capture meanwhile finds it there.
+//! before it begins: whatever ends the capture meanwhile finds it there. What is
+//! recorded on the call's own stream from within divides the call: its nodes before
+//! and after are entered as two commands of its name.
 
 use std::any::Any;
 use std::panic::Location;
