@@ -1,20 +1,20 @@
 //! Which bytes a graph reads and writes, for deciding which graphs conflict.
 
-use streamweir_trace::{ByteRange, Trace};
+use streamweir_trace::{ByteRange, RangeSet, Trace};
 
 /// The device bytes that a graph reads and writes, scratch included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes read, as disjoint sorted ranges.
-    pub reads: Vec<ByteRange>,
-    /// Bytes written, as disjoint sorted ranges.
-    pub writes: Vec<ByteRange>,
+    /// Bytes read.
+    pub reads: RangeSet,
+    /// Bytes written.
+    pub writes: RangeSet,
 }
 
 impl Footprint {
     /// The bytes of all accesses of a trace.
     pub(crate) fn of(trace: &Trace) -> Self {
-        let (mut reads, mut writes) = (Vec::new(), Vec::new());
+        let (mut reads, mut writes) = (Vec::<ByteRange>::new(), Vec::<ByteRange>::new());
         for access in &trace.accesses {
             let buffer = trace.buffer(access.buffer);
             let Some(bytes) = access.bytes.shifted(buffer.range.start) else {
@@ -28,8 +28,8 @@ impl Footprint {
             }
         }
         Self {
-            reads: merged(reads),
-            writes: merged(writes),
+            reads: reads.into_iter().collect(),
+            writes: writes.into_iter().collect(),
         }
     }
 
@@ -41,51 +41,19 @@ impl Footprint {
     }
 }
 
-fn merged(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
-    ranges.retain(|range| !range.is_empty());
-    ranges.sort_unstable();
-    let mut merged: Vec<ByteRange> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match merged.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => merged.push(range),
-        }
-    }
-    merged
-}
-
-fn meet(a: &[ByteRange], b: &[ByteRange]) -> bool {
-    let (mut i, mut j) = (0, 0);
-    while i < a.len() && j < b.len() {
-        if a[i].overlaps(&b[j]) {
-            return true;
-        }
-        if a[i].end <= b[j].end {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    false
+fn meet(a: &RangeSet, b: &RangeSet) -> bool {
+    a.as_slice().iter().any(|range| b.overlaps(range))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bytes(ranges: &[(u64, u64)]) -> Vec<ByteRange> {
-        merged(
-            ranges
-                .iter()
-                .map(|&(start, end)| ByteRange::new(start, end))
-                .collect(),
-        )
-    }
-
-    #[test]
-    fn ranges_merge_where_they_touch() {
-        let merged = bytes(&[(8, 12), (0, 4), (4, 8), (20, 20), (30, 31)]);
-        assert_eq!(merged, [ByteRange::new(0, 12), ByteRange::new(30, 31)]);
+    fn bytes(ranges: &[(u64, u64)]) -> RangeSet {
+        let ranges = ranges.iter();
+        ranges
+            .map(|&(start, end)| ByteRange::new(start, end))
+            .collect()
     }
 
     #[test]
@@ -99,7 +67,7 @@ mod tests {
             writes: bytes(&[(200, 208)]),
         };
         let writer = Footprint {
-            reads: vec![],
+            reads: RangeSet::new(),
             writes: bytes(&[(50, 60), (7, 9)]),
         };
         assert!(!reader.conflicts(&other));

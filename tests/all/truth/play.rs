@@ -22,7 +22,7 @@ use streamweir::driver::{
     CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleImage, ParamSlot, Start,
     StreamHandle,
 };
-use streamweir::trace::{AccessMode, ByteRange, Trace};
+use streamweir::trace::{AccessMode, ByteRange, RangeSet, Trace};
 
 const CELL: u64 = 8;
 
@@ -111,9 +111,10 @@ impl Play {
                 })
                 .collect(),
             Memory::OfTheTrace => {
-                let runs: Vec<(ByteRange, u64)> = occupied(trace)
-                    .into_iter()
-                    .map(|run| (run, place((run.start..run.end).map(at_first).collect())))
+                // The bytes that some buffer has, as disjoint runs.
+                let occupied: RangeSet = trace.buffers.iter().map(|b| b.range).collect();
+                let runs: Vec<(ByteRange, u64)> = (occupied.as_slice().iter())
+                    .map(|&run| (run, place((run.start..run.end).map(at_first).collect())))
                     .collect();
                 let base = |range: &ByteRange| {
                     let (run, address) = runs.iter().find(|(run, _)| run.contains(range)).unwrap();
@@ -197,20 +198,6 @@ impl Choose for InOrder {
     fn choose(&mut self, _: &[TaskId]) -> usize {
         0
     }
-}
-
-/// The bytes that some buffer has, as disjoint runs.
-fn occupied(trace: &Trace) -> Vec<ByteRange> {
-    let mut ranges: Vec<_> = trace.buffers.iter().map(|buffer| buffer.range).collect();
-    ranges.sort_unstable();
-    let mut runs: Vec<ByteRange> = Vec::new();
-    for range in ranges {
-        match runs.last_mut() {
-            Some(run) if range.start <= run.end => run.end = run.end.max(range.end),
-            _ => runs.push(range),
-        }
-    }
-    runs
 }
 
 /// What is touched of the carried buffers.
