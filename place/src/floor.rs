@@ -17,9 +17,9 @@
 
 use std::fmt;
 
-use crate::flow::Flow;
 use crate::lives::Lives;
 use crate::section::Sections;
+use streamweir_trace::Flow;
 
 /// The most buffers for which the floor of several axes is exact.
 pub const EXACT_BUFFERS: usize = 10_000;

@@ -48,7 +48,6 @@ mod conflict;
 mod exact;
 mod fit;
 mod floor;
-mod flow;
 mod improve;
 mod lives;
 mod narrow;

@@ -19,7 +19,9 @@ pub struct Buffer {
     /// The device addresses it occupies.
     pub range: ByteRange,
     /// Whether its first read in a replay may see what an earlier replay or the
-    /// host left there: barriers, split-K counters, all persistent memory.
+    /// host left there: barriers, split-K counters. Persistent memory is so
+    /// whatever is said here; a workspace never is, for what its library finds
+    /// there may be what another graph has left.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub carried: bool,
 }
@@ -41,7 +43,8 @@ pub enum BufferKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         freed_before: Option<NodeId>,
     },
-    /// Scratch that a library holds across calls on one captured stream.
+    /// Scratch that a library holds across calls on one captured stream. What
+    /// must survive a replay does not belong here.
     Workspace {
         /// The one stream that may use it.
         stream: StreamId,
@@ -58,6 +61,39 @@ pub enum BufferKind {
     },
     /// Outlives the graph: weights, caches, inputs, outputs.
     Persistent,
+    /// Memory that only the driver knows: no memory of the program's that the
+    /// trace could name. It outlives the graph if somebody keeps it.
+    Foreign {
+        /// Who keeps it alive for the replays.
+        #[serde(default)]
+        keeper: Keeper,
+    },
+}
+
+/// Who keeps memory alive that only the driver knows.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Keeper {
+    /// Nobody that is known.
+    #[default]
+    Nobody,
+    /// The call that uses it, by its own word.
+    Call,
+    /// The engine into whose capture the work was recorded.
+    Engine,
+}
+
+impl Keeper {
+    /// The keeper as reports print it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Nobody => "nobody",
+            Self::Call => "a call",
+            Self::Engine => "the engine",
+        }
+    }
 }
 
 /// The place on the allocating stream's chain where a scratch buffer was taken.
@@ -101,11 +137,31 @@ impl Buffer {
         }
     }
 
+    /// Whether the next replay, or somebody outside, relies on what the buffer
+    /// holds. Of memory that outlives the graph that is so whatever
+    /// [`carried`](Self::carried) says, and of a workspace it never is.
+    pub const fn keeps_its_bytes(&self) -> bool {
+        match self.kind {
+            BufferKind::Persistent | BufferKind::Foreign { .. } => true,
+            BufferKind::Workspace { .. } => false,
+            BufferKind::Scratch { .. } | BufferKind::Graph { .. } => self.carried,
+        }
+    }
+
+    /// Whether a read of the buffer needs a write before it in the same replay.
+    pub const fn needs_a_write_first(&self) -> bool {
+        match self.kind {
+            BufferKind::Workspace { .. } => true,
+            BufferKind::Scratch { .. } => !self.carried,
+            BufferKind::Graph { .. } | BufferKind::Persistent | BufferKind::Foreign { .. } => false,
+        }
+    }
+
     /// The stream whose pool or workspace the buffer belongs to.
     pub fn stream(&self) -> Option<StreamId> {
         match self.kind {
             BufferKind::Scratch { stream, .. } | BufferKind::Workspace { stream } => Some(stream),
-            BufferKind::Graph { .. } | BufferKind::Persistent => None,
+            BufferKind::Graph { .. } | BufferKind::Persistent | BufferKind::Foreign { .. } => None,
         }
     }
 }
@@ -118,6 +174,7 @@ impl BufferKind {
             Self::Workspace { .. } => "workspace",
             Self::Graph { .. } => "graph memory",
             Self::Persistent => "persistent",
+            Self::Foreign { .. } => "memory that only the driver knows",
         }
     }
 }

@@ -6,11 +6,12 @@
 
 use std::collections::HashMap;
 
-use crate::buffer::BufferKind;
+use crate::buffer::{Buffer, BufferKind};
 use crate::error::TraceError;
 use crate::id::{BufferId, NodeId, ScopeId, StreamId};
 use crate::model::Trace;
 use crate::node::NodeKind;
+use crate::promise::Promised;
 use crate::range::ByteRange;
 
 impl Trace {
@@ -67,6 +68,7 @@ impl Trace {
                 for node in [Some(alloc), free].into_iter().flatten() {
                     self.has_node(node, whence)?;
                 }
+                self.is_allocated(buffer, alloc)?;
             }
             if let BufferKind::Scratch {
                 alloc,
@@ -110,6 +112,21 @@ impl Trace {
         for (i, word) in self.stray.iter().enumerate() {
             self.has_node(word.node, || format!("stray word {i}"))?;
         }
+        for (i, promise) in self.promises.iter().enumerate() {
+            let whence = || format!("promise {i} (\"{}\")", promise.of);
+            for &node in &promise.nodes {
+                self.has_node(node, whence)?;
+            }
+            match &promise.what {
+                Promised::LeftOver { buffers, .. } => {
+                    for &buffer in buffers {
+                        self.has_buffer(buffer, whence)?;
+                    }
+                }
+                Promised::Keeps { range, .. } => upright(*range, whence)?,
+                Promised::Touches | Promised::Waits | Promised::Narrowed => {}
+            }
+        }
         for (i, broken) in self.protocol.iter().enumerate() {
             let whence = || format!("protocol entry {i} (\"{}\")", broken.call);
             if let Some(stream) = broken.stream {
@@ -120,6 +137,25 @@ impl Trace {
             }
         }
         Ok(())
+    }
+
+    /// Whether the node allocates the bytes of the buffer, as far as it says
+    /// which.
+    fn is_allocated(&self, buffer: &Buffer, alloc: NodeId) -> Result<(), TraceError> {
+        let instead = match &self.node(alloc).kind {
+            NodeKind::MemAlloc(made) if made.at == 0 => return Ok(()),
+            NodeKind::MemAlloc(made) => match ByteRange::from_len(made.at, made.bytes) {
+                Some(made) if made.contains(&buffer.range) => return Ok(()),
+                Some(made) => format!("it allocates {made}"),
+                None => format!("it allocates {} bytes at {:#x}", made.bytes, made.at),
+            },
+            other => format!("that is no allocation but a node of kind {}", other.word()),
+        };
+        Err(TraceError::NotAllocated {
+            buffer: buffer.name.clone(),
+            alloc,
+            instead,
+        })
     }
 
     /// Whether the buffers of the graph's own memory name one free node for each

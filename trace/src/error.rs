@@ -60,6 +60,19 @@ pub enum TraceError {
         /// What the trace says instead.
         instead: String,
     },
+    /// A buffer of the graph's own memory whose allocation node is none, or
+    /// allocates other bytes.
+    #[error(
+        "buffer \"{buffer}\" says that node {alloc} allocates it, but {instead}. Name the node that does, or give the buffer another kind"
+    )]
+    NotAllocated {
+        /// The buffer's name.
+        buffer: String,
+        /// The node that it names.
+        alloc: NodeId,
+        /// What the trace says instead.
+        instead: String,
+    },
     /// An edge from a node to itself.
     #[error("node {0} has an edge to itself")]
     SelfEdge(NodeId),

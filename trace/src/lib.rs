@@ -41,6 +41,7 @@ mod check;
 pub mod dump;
 mod error;
 mod flow;
+mod granted;
 mod header;
 mod hex;
 mod id;
@@ -49,6 +50,7 @@ mod log;
 mod model;
 mod node;
 mod operand;
+mod promise;
 mod range;
 mod range_set;
 pub mod session;
@@ -57,7 +59,7 @@ mod stream;
 pub use access::{
     Access, AccessMode, Phase, PossibleAccess, StrayMemory, StrayWord, UnknownAccess,
 };
-pub use buffer::{AllocPoint, Buffer, BufferKind};
+pub use buffer::{AllocPoint, Buffer, BufferKind, Keeper};
 pub use dump::{DUMP_FORMAT, Dump, DumpError};
 pub use error::TraceError;
 pub use flow::Flow;
@@ -68,6 +70,7 @@ pub use log::{ALLOC_LOG_FORMAT, AllocLog, LOG_ALIGNMENT, LogBuffer, LogError, Lo
 pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace, Unfreed};
 pub use node::{BlockSync, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine};
 pub use operand::{AllocNode, CopyNode, FillNode, FreeNode};
+pub use promise::{Promise, Promised};
 pub use range::ByteRange;
 pub use range_set::RangeSet;
 pub use stream::{Stream, StreamEnd};

@@ -6,6 +6,7 @@ use crate::access::{Access, PossibleAccess, StrayWord, UnknownAccess};
 use crate::buffer::Buffer;
 use crate::id::{BufferId, NodeId, ScopeId, StreamId};
 use crate::node::{Node, SourceLine};
+use crate::promise::Promise;
 use crate::range::ByteRange;
 use crate::stream::Stream;
 
@@ -50,6 +51,9 @@ pub struct Trace {
     /// frees.
     #[serde(default, skip_serializing_if = "Unfreed::is_held")]
     pub unfreed: Unfreed,
+    /// What a proof rests on because somebody said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<Promise>,
     /// What was recorded against the capture protocol.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protocol: Vec<ProtocolBreak>,

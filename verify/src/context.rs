@@ -3,7 +3,7 @@
 
 use streamweir_trace::{NodeId, Trace};
 
-use crate::accesses::{Accesses, AddressMap, Touch};
+use crate::accesses::{Accesses, AddressMap, Shown, Touch};
 use crate::error::VerifyError;
 use crate::facts::Facts;
 use crate::graph::Graph;
@@ -13,6 +13,9 @@ use crate::reach::Reach;
 /// What every rule, the certificate and every report read.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
+    /// The trace as it was given, which the certificate is about.
+    pub(crate) given: &'a Trace,
+    /// The trace with all that its nodes show, which the verdict is about.
     pub(crate) trace: &'a Trace,
     pub(crate) facts: Facts,
     pub(crate) graph: Graph,
@@ -23,8 +26,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(crate) fn new(trace: &'a Trace) -> Result<Self, VerifyError> {
-        trace.check()?;
+    pub(crate) fn new(shown: &'a Shown<'a>) -> Result<Self, VerifyError> {
+        let trace = shown.trace();
         let graph =
             Graph::new(trace.nodes.len(), &trace.edges).map_err(|nodes| VerifyError::Cycle {
                 nodes: nodes
@@ -37,6 +40,7 @@ impl<'a> Context<'a> {
         let mut accesses = Accesses::new(trace, &graph, &reach);
         let map = AddressMap::new(trace, &mut accesses);
         Ok(Self {
+            given: shown.given(),
             trace,
             reach,
             accesses,

@@ -31,6 +31,25 @@ pub enum VerifyError {
         /// How many chains were open when the limit was reached.
         chains: usize,
     },
+    /// So many pairs have to be looked at that it would take too long, or not fit.
+    #[error(
+        "the trace is too entangled to be judged: more than {most} pairs of {what}. Verify it in parts"
+    )]
+    TooEntangled {
+        /// What there are pairs of.
+        what: &'static str,
+        /// How many are looked at.
+        most: u64,
+    },
+    /// Copies and fills show more accesses that nothing declares than are looked
+    /// at.
+    #[error(
+        "operands of copies and fills show more than {most} accesses that nothing declares. Declare them, or verify the trace in parts"
+    )]
+    TooMuchShown {
+        /// How many are looked at.
+        most: usize,
+    },
     /// The matching handed to a reconciliation is not one of these two traces.
     #[error(
         "the matching names {found}, but there are {expected}. Make one entry per read-back node, each a node of the declared trace"

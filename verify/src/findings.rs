@@ -1,5 +1,6 @@
 //! What the rules hand over: hazards before they are put into words.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,7 +11,7 @@ use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StreamId, Trace}
 use crate::accesses::Touch;
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::site::Site;
+use crate::site::{Site, buffer_name};
 
 /// In which way a rule is broken. Each rule has ways of its own, and words for
 /// them, in its file.
@@ -39,6 +40,8 @@ pub(crate) enum Subject {
     Nodes,
     /// Work on this stream; `None` for work on no known stream.
     Stream(Option<StreamId>),
+    /// Memory that only the driver knows.
+    Buffer(BufferId),
     /// An entry of the trace's table of unknown accesses.
     UnknownAccess(u32),
     /// An entry of its table of stray words.
@@ -129,8 +132,8 @@ impl Finding {
     }
 
     /// The name of its first or second buffer.
-    pub(crate) fn buffer<'t>(&self, trace: &'t Trace, which: usize) -> &'t str {
-        self.buffers[which].map_or("?", |id| &trace.buffer(id).name)
+    pub(crate) fn buffer<'t>(&self, trace: &'t Trace, which: usize) -> Cow<'t, str> {
+        self.buffers[which].map_or(Cow::Borrowed("?"), |id| buffer_name(trace, id))
     }
 }
 
@@ -242,15 +245,21 @@ impl Findings {
             while let Some(same) = open.next_if(|finding| finding.key() == key) {
                 buffers.extend(same.buffers.into_iter().flatten());
             }
-            self.count(lead.proven);
-            if self.lists(&key) {
-                buffers.sort_unstable();
-                buffers.dedup();
-                let mut kept = self.kept.borrow_mut();
-                kept.push(Group { lead, buffers });
-                if kept.len() > self.limit {
-                    kept.pop();
-                }
+            buffers.sort_unstable();
+            buffers.dedup();
+            self.add(lead, buffers);
+        }
+    }
+
+    /// Adds a whole hazard: the finding that speaks for all of it, and the buffers
+    /// of all.
+    pub(crate) fn add(&self, lead: Finding, buffers: Vec<BufferId>) {
+        self.count(lead.proven);
+        if self.lists(&lead.key()) {
+            let mut kept = self.kept.borrow_mut();
+            kept.push(Group { lead, buffers });
+            if kept.len() > self.limit {
+                kept.pop();
             }
         }
     }

@@ -38,6 +38,14 @@ pub(crate) enum StrayFree {
     },
 }
 
+/// Memory that an allocation node makes, and until which free node it is there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GraphLife {
+    pub(crate) alloc: NodeId,
+    pub(crate) free: Option<NodeId>,
+    pub(crate) bytes: ByteRange,
+}
+
 /// The allocation and free nodes of one graph.
 #[derive(Debug, Default)]
 pub(crate) struct GraphMemory {
@@ -45,6 +53,8 @@ pub(crate) struct GraphMemory {
     free_of: Vec<Option<NodeId>>,
     /// The pairs that no buffer names.
     by_address: Vec<(NodeId, NodeId)>,
+    /// What is allocated, where the address is known.
+    lives: Vec<GraphLife>,
     unfreed: Vec<Held>,
     stray: Vec<StrayFree>,
 }
@@ -70,7 +80,14 @@ impl GraphMemory {
         }
         let mut pairs = Pairs::declared(trace);
         let by_address = pairs.by_address(&allocs, &frees);
+        let lives = allocs.iter().filter(|(_, bytes)| bytes.start != 0);
+        let lives = lives.map(|&(alloc, bytes)| GraphLife {
+            alloc,
+            free: pairs.free_of[alloc.index()],
+            bytes,
+        });
         Self {
+            lives: lives.filter(|life| !life.bytes.is_empty()).collect(),
             by_address,
             unfreed: pairs.unfreed(trace, &allocs),
             stray: pairs.stray(trace, &frees),
@@ -97,6 +114,11 @@ impl GraphMemory {
     /// Those pairs that no buffer names.
     pub(crate) fn by_address(&self) -> &[(NodeId, NodeId)] {
         &self.by_address
+    }
+
+    /// The memory that allocation nodes make, where its address is known.
+    pub(crate) fn lives(&self) -> &[GraphLife] {
+        &self.lives
     }
 
     /// The allocations without a free node.

@@ -72,6 +72,7 @@ mod site;
 mod sweep;
 mod verdict;
 
+pub use accesses::Shown;
 pub use certificate::Certificate;
 pub use error::VerifyError;
 pub use fix::Fix;
@@ -79,7 +80,7 @@ pub use options::Options;
 pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
-pub use report::{Hazard, Report, Stats, Subject, Verdict, dot, html};
+pub use report::{Hazard, Member, Report, Stats, Subject, Verdict, dot, html};
 pub use rule::Rule;
 pub use rules::r09_growth::Growth;
 pub use session::{verify_session, verify_session_with};

@@ -40,9 +40,10 @@ use crate::error::VerifyError;
 use crate::facts::Facts;
 use crate::graph::Graph;
 
-/// The most clock entries that are built: 1 GiB of them. Graphs of a million
-/// nodes on eight streams need a thirtieth of it.
-const MAX_ENTRIES: usize = 1 << 28;
+/// The most clock entries that are built: 256 MiB of them, twice as much where
+/// edges are programmatic. Graphs of a million nodes on eight streams need an
+/// eighth of it, ten thousand nodes without an edge three quarters.
+const MAX_ENTRIES: usize = 1 << 26;
 
 /// The most chains, so that 16 bits can number them. The entries run out first:
 /// every chain is in the clocks of all nodes behind its first.

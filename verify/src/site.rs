@@ -1,4 +1,7 @@
-//! Nodes and buffers as reports name them.
+//! Nodes and buffers as reports name them. Every one has a name: a nameless node
+//! that of its kind, and buffers of one name a number each.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, SourceLine, StreamId, Trace};
@@ -25,7 +28,7 @@ impl Site {
     pub(crate) fn of(trace: &Trace, node: NodeId, access: Option<AccessMode>) -> Self {
         Self {
             node: Some(node),
-            name: trace.node(node).name.clone(),
+            name: node_title(trace, node).to_owned(),
             scope: trace.scope_of(node).map(str::to_owned),
             stream: trace.stream_of(node).map(str::to_owned),
             launch: trace.node(node).launch.clone(),
@@ -55,10 +58,35 @@ impl BufferNote {
         let tag = |stream: StreamId| trace.stream(stream).tag.clone();
         Self {
             id,
-            name: buffer.name.clone(),
+            name: buffer_name(trace, id).into_owned(),
             kind: buffer.kind.word().to_owned(),
             tag: buffer.stream().map(tag),
             range: buffer.range,
         }
     }
+}
+
+/// What a node is called: its name, or its kind where it has none.
+pub(crate) fn node_title(trace: &Trace, id: NodeId) -> &str {
+    let node = trace.node(id);
+    match node.name.as_str() {
+        "" => node.kind.word(),
+        name => name,
+    }
+}
+
+/// What a buffer is called: its name, with its number where another buffer has the
+/// same name, as two lives of one block have.
+pub(crate) fn buffer_name(trace: &Trace, id: BufferId) -> Cow<'_, str> {
+    let name = trace.buffer(id).name.as_str();
+    let mut same = trace.buffers.iter().filter(|other| other.name == name);
+    match same.nth(1) {
+        Some(_) => Cow::Owned(format!("{name} ({id})")),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// The same in quotes.
+pub(crate) fn buffer_label(trace: &Trace, id: BufferId) -> String {
+    format!("\"{}\"", buffer_name(trace, id))
 }

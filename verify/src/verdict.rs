@@ -2,10 +2,11 @@
 
 use streamweir_trace::Trace;
 
+use crate::accesses::Shown;
 use crate::context::Context;
 use crate::error::VerifyError;
 use crate::options::Options;
-use crate::report::{self, Report};
+use crate::report::{self, Report, Subject};
 use crate::rules;
 
 /// Checks a trace against every rule, with default [`Options`].
@@ -23,7 +24,13 @@ pub fn verify(trace: &Trace) -> Result<Report, VerifyError> {
 /// # Errors
 /// As [`verify`].
 pub fn verify_with(trace: &Trace, options: &Options) -> Result<Report, VerifyError> {
-    let context = Context::new(trace)?;
-    let findings = rules::run(&context, options.limit);
-    Ok(report::assemble(&context, findings, options))
+    let shown = Shown::new(trace)?;
+    let context = Context::new(&shown)?;
+    let findings = rules::run(&context, options.limit)?;
+    Ok(report::assemble(
+        &context,
+        findings,
+        options,
+        Subject::Capture,
+    ))
 }

@@ -7,9 +7,10 @@ use proptest::option;
 use proptest::prelude::*;
 use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, ByteRange,
-    CopyNode, Edge, EdgeKind, FillNode, FreeNode, KernelNode, Node, NodeId, NodeKind, Param,
-    PdlWait, Phase, PointerParam, PossibleAccess, ProtocolBreak, Reserved, ScopeId, SourceLine,
-    StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace, Unfreed, UnknownAccess,
+    CopyNode, Edge, EdgeKind, FillNode, FreeNode, Keeper, KernelNode, Node, NodeId, NodeKind,
+    Param, PdlWait, Phase, PointerParam, PossibleAccess, Promise, Promised, ProtocolBreak,
+    Reserved, ScopeId, SourceLine, StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace,
+    Unfreed, UnknownAccess,
 };
 
 /// How many entries each table has, so that ids can be drawn below it.
@@ -48,7 +49,11 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                 vec(node(sizes), sizes.nodes),
                 vec(edge(sizes), 0..12),
                 memory,
-                (unfreed(), vec(protocol_break(sizes), 0..3)),
+                (
+                    unfreed(),
+                    vec(promise(sizes), 0..3),
+                    vec(protocol_break(sizes), 0..3),
+                ),
                 vec(text(), 0..3),
             )
         })
@@ -60,11 +65,11 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                 mut nodes,
                 edges,
                 memory,
-                (unfreed, protocol),
+                (unfreed, promises, protocol),
                 assumptions,
             )| {
                 let (mut buffers, accesses, possible, unknown, stray, reserved) = memory;
-                agree_on_frees(&mut nodes, &mut buffers);
+                agree_on_graph_memory(&mut nodes, &mut buffers);
                 Trace {
                     name,
                     streams,
@@ -78,6 +83,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
                     stray,
                     reserved,
                     unfreed,
+                    promises,
                     protocol,
                     assumptions,
                 }
@@ -85,27 +91,62 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
         )
 }
 
+fn promise(sizes: Sizes) -> impl Strategy<Value = Promise> {
+    let what = prop_oneof![
+        Just(Promised::Touches),
+        Just(Promised::Waits),
+        Just(Promised::Narrowed),
+        (any::<u64>(), vec(buffer_id(sizes), 0..3), text()).prop_map(|(words, buffers, reason)| {
+            Promised::LeftOver {
+                words,
+                buffers,
+                reason,
+            }
+        }),
+        (text(), range(), text()).prop_map(|(name, range, owner)| Promised::Keeps {
+            name,
+            range,
+            owner
+        }),
+    ];
+    (
+        text(),
+        vec(node_id(sizes), 0..3),
+        what,
+        option::of(source_line()),
+    )
+        .prop_map(|(of, nodes, what, line)| Promise {
+            of,
+            nodes,
+            what,
+            line,
+        })
+}
+
 fn unfreed() -> impl Strategy<Value = Unfreed> {
     prop_oneof![Just(Unfreed::Held), Just(Unfreed::FreedByLauncher)]
 }
 
-/// Makes the free nodes that buffers name such nodes, each of one allocation.
-fn agree_on_frees(nodes: &mut [Node], buffers: &mut [Buffer]) {
-    let mut named = Vec::new();
+/// Makes the allocation and free nodes that buffers name such nodes, and lets each
+/// free one allocation.
+fn agree_on_graph_memory(nodes: &mut [Node], buffers: &mut [Buffer]) {
+    let (mut allocs, mut frees) = (Vec::new(), Vec::new());
     for buffer in buffers {
         let BufferKind::Graph { alloc, free } = &mut buffer.kind else {
             continue;
         };
-        let Some(id) = free.filter(|free| !named.contains(free) && !named.contains(alloc)) else {
-            *free = None;
+        if frees.contains(alloc) {
+            buffer.kind = BufferKind::Persistent;
             continue;
-        };
-        let at = match &nodes[alloc.index()].kind {
-            NodeKind::MemAlloc(made) => made.at,
-            _ => 0x40,
-        };
-        nodes[id.index()].kind = NodeKind::MemFree(FreeNode { at });
-        named.extend([id, *alloc]);
+        }
+        nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode::default());
+        let taken = allocs.contains(alloc);
+        allocs.push(*alloc);
+        *free = free.filter(|free| !taken && !frees.contains(free) && !allocs.contains(free));
+        if let Some(id) = *free {
+            nodes[id.index()].kind = NodeKind::MemFree(FreeNode { at: 0x40 });
+            frees.push(id);
+        }
     }
 }
 
@@ -189,6 +230,12 @@ fn buffer_kind(sizes: Sizes) -> impl Strategy<Value = BufferKind> {
         (node_id(sizes), option::of(node_id(sizes)))
             .prop_map(|(alloc, free)| BufferKind::Graph { alloc, free }),
         Just(BufferKind::Persistent),
+        prop_oneof![
+            Just(Keeper::Nobody),
+            Just(Keeper::Call),
+            Just(Keeper::Engine)
+        ]
+        .prop_map(|keeper| BufferKind::Foreign { keeper }),
     ]
 }
 

@@ -70,7 +70,7 @@ fn free_nodes_that_are_contradicted() {
             json!({
                 "name": format!("of {alloc}"),
                 "kind": { "graph": { "alloc": alloc, "free": free } },
-                "range": ["0x40", "0x80"],
+                "range": if *alloc == 0 { ["0x40", "0x80"] } else { ["0x80", "0xc0"] },
             })
         });
         file["trace"]["buffers"] = buffers.collect();
@@ -90,6 +90,47 @@ fn free_nodes_that_are_contradicted() {
     );
     says(&[(0, 3)], "but one is at 0x40, the other at 0x80");
     says(&[(0, 2)], "but that is no free node");
+}
+
+/// A buffer of the graph's own memory needs a node that allocates it.
+#[test]
+fn graph_memory_that_its_node_does_not_allocate() {
+    let says = |kind: Value, range: [&str; 2], expected: &str| {
+        let mut file = valid();
+        file["trace"]["nodes"] = json!([{ "kind": kind, "name": "n" }]);
+        file["trace"]["accesses"] = json!([]);
+        file["trace"]["edges"] = json!([]);
+        file["trace"]["buffers"] =
+            json!([{ "name": "g", "kind": { "graph": { "alloc": 0 } }, "range": range }]);
+        assert_says(&read(&file).expect_err("not allocated"), expected);
+    };
+    let page = ["0x1000", "0x2000"];
+    says(
+        json!("empty"),
+        page,
+        "buffer \"g\" says that node n0 allocates it, but that is no allocation but a node of kind empty",
+    );
+    says(
+        json!({ "mem_free": { "at": "0x1000" } }),
+        page,
+        "no allocation but a node of kind memory free",
+    );
+    let alloc = |at: &str, bytes: u64| json!({ "mem_alloc": { "at": at, "bytes": bytes } });
+    says(
+        alloc("0x1000", 0xfff),
+        page,
+        "but it allocates 0x1000..0x1fff",
+    );
+    says(
+        alloc("0x1001", 0x1000),
+        page,
+        "but it allocates 0x1001..0x2001",
+    );
+    says(
+        alloc("0xffffffffffffff00", 512),
+        page,
+        "but it allocates 512 bytes at 0xffffffffffffff00",
+    );
 }
 
 #[test]

@@ -18,7 +18,11 @@ pub(crate) struct Life {
     /// that stays out.
     pub(crate) cells: (u32, u32),
     pub(crate) written: bool,
-    pub(crate) scratch: bool,
+    /// Whether a pool placed it, so that its bytes may be anybody's before and
+    /// after.
+    pub(crate) placed: bool,
+    /// Whether a read of the buffer needs a write before it (R13).
+    pub(crate) needs_write: bool,
     /// Whether what the buffer holds matters from one replay to the next.
     pub(crate) carried: bool,
     pub(crate) owner: Owner,
@@ -78,17 +82,14 @@ impl Owner {
                 }
             }
             BufferKind::Graph { alloc, .. } => between(*alloc, u32::MAX),
-            BufferKind::Workspace { .. } | BufferKind::Persistent => Self::Always,
+            BufferKind::Workspace { .. } | BufferKind::Persistent | BufferKind::Foreign { .. } => {
+                Self::Always
+            }
         }
     }
 }
 
 impl Life {
-    /// Whether a read of the buffer needs a write before it (R13).
-    pub(crate) fn needs_write(&self) -> bool {
-        self.scratch && !self.carried
-    }
-
     /// Whether all nodes that use one buffer stand behind all that use the
     /// other, in the order of the graph, and neither has anything to keep.
     pub(crate) fn is_apart_from(&self, other: &Self) -> bool {

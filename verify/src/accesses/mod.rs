@@ -10,8 +10,11 @@
 //! too, as one that is not declared, unless the same node declares accesses of
 //! those bytes: then it says nothing new.
 
+pub(crate) mod known;
 mod life;
 mod map;
+mod shown;
+pub(crate) mod words;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -25,6 +28,7 @@ use crate::reach::Reach;
 
 pub(crate) use life::{Life, Owner};
 pub(crate) use map::{AddressMap, Recent};
+pub use shown::Shown;
 
 /// One access that touches at least one byte.
 #[derive(Clone, Copy, Debug)]
@@ -72,18 +76,19 @@ impl<'a> Accesses<'a> {
         let mut lives: Vec<Life> = trace
             .buffers
             .iter()
-            .map(|buffer| {
-                let scratch = matches!(buffer.kind, BufferKind::Scratch { .. });
-                Life {
-                    first: u32::MAX,
-                    last: 0,
-                    count: 0,
-                    cells: (0, 0),
-                    written: false,
-                    scratch,
-                    carried: buffer.carried,
-                    owner: Owner::of(&buffer.kind, reach, &mut alloc_points),
-                }
+            .map(|buffer| Life {
+                first: u32::MAX,
+                last: 0,
+                count: 0,
+                cells: (0, 0),
+                written: false,
+                placed: matches!(
+                    buffer.kind,
+                    BufferKind::Scratch { .. } | BufferKind::Workspace { .. }
+                ),
+                needs_write: buffer.needs_a_write_first(),
+                carried: buffer.keeps_its_bytes(),
+                owner: Owner::of(&buffer.kind, reach, &mut alloc_points),
             })
             .collect();
         let mut partial = Vec::new();

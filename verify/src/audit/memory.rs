@@ -8,11 +8,11 @@ use streamweir_trace::{
     StreamId, Trace,
 };
 
+use crate::accesses::known::{Known, KnownMemory, Life, Memory};
+use crate::accesses::words::of_param;
 use crate::audit::align::Alignment;
 use crate::audit::blocks::{Block, Blocks};
 use crate::audit::graph::Operand;
-use crate::audit::known::{Known, KnownMemory, Life, Memory};
-use crate::audit::words::of_param;
 
 /// The streams of a trace by their handles.
 #[derive(Debug, Default)]

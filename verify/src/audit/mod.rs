@@ -29,16 +29,14 @@ mod error;
 mod file;
 mod from_dump;
 mod graph;
-mod known;
 mod memory;
 mod operators;
 mod params;
 mod pointers;
-mod words;
 
+pub use crate::accesses::known::{Known, KnownMemory, Life, Meaning, Memory};
+pub use crate::accesses::words::{Words, scan};
 pub use audited::{Audited, Mode};
 pub use error::AuditError;
 pub use file::{Audit, audit_file, audit_json};
-pub use known::{Known, KnownMemory, Life, Meaning, Memory};
 pub use params::{ParamShape, const_params};
-pub use words::{Words, scan};

@@ -36,17 +36,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use streamweir_trace::dump::{Dump, Operator, Tensor};
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, ByteRange, NodeId, NodeKind, Trace, UnknownAccess,
+    Access, AccessMode, Buffer, BufferId, ByteRange, NodeId, NodeKind, Promise, Promised, Trace,
+    UnknownAccess,
 };
 
+use crate::accesses::known::{KnownMemory, Meaning};
+use crate::accesses::words::{of_param, scan, scan_with};
 use crate::audit::align::Alignment;
 use crate::audit::audited::{Audited, Loose, Mode};
 use crate::audit::blocks::Blocks;
 use crate::audit::error::AuditError;
 use crate::audit::graph::{Operand, skeleton};
-use crate::audit::known::Meaning;
 use crate::audit::memory::{Buffers, Streams, reserved};
-use crate::audit::words::{of_param, scan_with};
 
 /// Accesses per thing that is in the file, above which operators cannot mean
 /// what they say.
@@ -106,7 +107,33 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
     words.stray.retain(|word| !left_over(word.at, word.node));
     audited.trace.possible = words.possible;
     audited.trace.stray = words.stray;
+    vouch_for_words(&mut audited.trace, &declared);
     Ok(audited)
+}
+
+/// Of a kernel whose operator was logged the log is believed: the other words of
+/// its parameters are left over, and that is said.
+fn vouch_for_words(trace: &mut Trace, declared: &[bool]) {
+    let mut words = scan(trace, &KnownMemory::of_trace(trace, []));
+    words.possible.retain(|word| declared[word.node.index()]);
+    words.stray.retain(|word| declared[word.node.index()]);
+    let possible = words.possible.iter().map(|word| word.node);
+    let stray = words.stray.iter().map(|word| word.node);
+    let nodes: BTreeSet<NodeId> = possible.chain(stray).collect();
+    if nodes.is_empty() {
+        return;
+    }
+    let buffers: BTreeSet<BufferId> = words.possible.iter().map(|word| word.buffer).collect();
+    trace.promises.push(Promise {
+        of: "kernels of logged operators".to_owned(),
+        nodes: nodes.into_iter().collect(),
+        what: Promised::LeftOver {
+            words: (words.possible.len() + words.stray.len()) as u64,
+            buffers: buffers.into_iter().collect(),
+            reason: "the log names what its operators touch".to_owned(),
+        },
+        line: None,
+    });
 }
 
 /// Puts each node on the stream and into the scope of its operator. Says which

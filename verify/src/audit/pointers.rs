@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use streamweir_trace::dump::Dump;
 use streamweir_trace::{Access, AccessMode, Buffer, ByteRange, NodeKind, UnknownAccess};
 
+use crate::accesses::known::{Known, KnownMemory, Life, Meaning, Memory};
+use crate::accesses::words::scan;
 use crate::audit::audited::{Audited, Mode};
 use crate::audit::blocks::Blocks;
 use crate::audit::graph::skeleton;
-use crate::audit::known::{Known, KnownMemory, Life, Meaning, Memory};
 use crate::audit::memory::tombstones;
-use crate::audit::words::scan;
 
 /// The trace that the parameters of the kernels make of `dump`.
 pub(super) fn lower(mut dump: Dump) -> Audited {

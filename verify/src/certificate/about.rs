@@ -39,13 +39,7 @@ impl About {
             streams: trace.streams.len() as u64,
             accesses: trace.accesses.len() as u64,
             possible: trace.possible.len() as u64,
-            assumptions: trace
-                .assumptions
-                .iter()
-                .map(String::as_str)
-                .chain(trace.unfreed.assumption())
-                .map(str::to_owned)
-                .collect(),
+            assumptions: trace.taken_for_granted(),
         }
     }
 }

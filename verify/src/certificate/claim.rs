@@ -6,6 +6,7 @@ use super::about::About;
 use super::form::Certificate;
 use super::turns::turns;
 use super::version::VERSION;
+use crate::accesses::Shown;
 use crate::context::Context;
 use crate::error::VerifyError;
 
@@ -18,7 +19,8 @@ use crate::error::VerifyError;
 /// # Errors
 /// As [`verify`](crate::verify()).
 pub fn claim(trace: &Trace) -> Result<Certificate, VerifyError> {
-    let context = Context::new(trace)?;
+    let shown = Shown::new(trace)?;
+    let context = Context::new(&shown)?;
     let not_analysed = context.facts.unanalysed(trace);
     let (turns, _) = turns(&context);
     Ok(new(&context, turns, not_analysed, 0))
@@ -44,7 +46,7 @@ fn new(
     let order = context.graph.order().iter();
     Certificate {
         version: VERSION,
-        about: About::of(context.trace),
+        about: About::of(context.given),
         comparisons,
         order: order
             .map(|&node| (node, context.reach.place(node).0))

@@ -29,6 +29,7 @@ pub fn digest(trace: &Trace) -> String {
         stray,
         reserved,
         unfreed,
+        promises,
         protocol,
         assumptions,
     } = trace;
@@ -41,6 +42,7 @@ pub fn digest(trace: &Trace) -> String {
         stray,
         reserved,
         unfreed,
+        promises,
         protocol,
         assumptions,
     ));
@@ -214,6 +216,7 @@ impl Form {
         self.bytes(&[u8::from(*carried)]);
         match kind {
             BufferKind::Persistent => self.bytes(&[0]),
+            BufferKind::Foreign { keeper } => self.bytes(&[4, *keeper as u8]),
             BufferKind::Workspace { stream } => {
                 self.bytes(&[1]);
                 self.words([stream.0.into()]);

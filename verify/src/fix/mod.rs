@@ -10,6 +10,8 @@ mod apply;
 use serde::{Deserialize, Serialize};
 use streamweir_trace::{BufferId, ByteRange, Edge, EdgeKind, NodeId, PdlWait, StreamId, Trace};
 
+use crate::site::{buffer_name, node_title};
+
 /// One change of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "change")]
@@ -106,8 +108,8 @@ impl Fix {
     /// # Panics
     /// When the fix is of another trace.
     pub fn describe(&self, trace: &Trace) -> String {
-        let node = |id: NodeId| format!("{id} `{}`", trace.node(id).name);
-        let buffer = |id: BufferId| &trace.buffer(id).name;
+        let node = |id: NodeId| format!("{id} `{}`", node_title(trace, id));
+        let buffer = |id: BufferId| buffer_name(trace, id);
         match self {
             Self::Join { after, before } => {
                 match (trace.stream_of(*after), trace.stream_of(*before)) {

@@ -23,11 +23,12 @@ use streamweir_trace::{Edge, EdgeKind, NodeId, Trace};
 
 pub use difference::{Difference, Mismatch};
 
+use crate::accesses::Shown;
 use crate::context::Context;
 use crate::error::VerifyError;
 use crate::graph::Graph;
 use crate::options::Options;
-use crate::report::{self, Report};
+use crate::report::{self, Report, Subject};
 use crate::rules::{self, reconciliation};
 use crate::site::Site;
 
@@ -45,7 +46,8 @@ pub fn reconcile(
     matching: &[Option<NodeId>],
 ) -> Result<Vec<Mismatch>, VerifyError> {
     let merged = merge(declared, read_back, matching)?;
-    let context = Context::new(&merged.trace)?;
+    let shown = Shown::new(&merged.trace)?;
+    let context = Context::new(&shown)?;
     Ok(mismatches(declared, read_back, &merged, &context))
 }
 
@@ -75,14 +77,20 @@ pub fn verify_driver_with(
     options: &Options,
 ) -> Result<Report, VerifyError> {
     let merged = merge(declared, read_back, matching)?;
-    let context = Context::new(&merged.trace)?;
-    let findings = rules::run(&context, options.limit);
+    let shown = Shown::new(&merged.trace)?;
+    let context = Context::new(&shown)?;
+    let findings = rules::run(&context, options.limit)?;
     for (number, mismatch) in (0..).zip(mismatches(declared, read_back, &merged, &context)) {
         let nodes = [mismatch.site.node, mismatch.other_node()];
         let differs = mismatch.difference.to_string();
         findings.push(reconciliation::finding(number, nodes, differs));
     }
-    Ok(report::assemble(&context, findings, options))
+    Ok(report::assemble(
+        &context,
+        findings,
+        options,
+        Subject::Capture,
+    ))
 }
 
 /// The recorded trace with the driver's edges: what [`verify_driver`] decides

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 
-use streamweir_trace::{CopyNode, KernelNode, Node, NodeKind, Param, Trace};
+use streamweir_trace::{BlockSync, CopyNode, KernelNode, Node, NodeKind, Param, Trace};
 
 use super::Difference;
 
@@ -74,10 +74,23 @@ fn launch(a: &KernelNode, b: &KernelNode, property: &mut impl FnMut(&str, String
     if a.block != [0; 3] {
         property("block", text(a.block), text(b.block));
     }
+    // Whether blocks spin the driver does not know, but how it launches them.
+    let cooperative = |kernel: &KernelNode| match kernel.sync {
+        BlockSync::Cooperative => "cooperative",
+        BlockSync::Independent | BlockSync::Spin => "plain",
+    };
+    if a.grid != [0; 3] {
+        property(
+            "launch",
+            cooperative(a).to_owned(),
+            cooperative(b).to_owned(),
+        );
+    }
 }
 
 fn params(trace: &Trace, a: &KernelNode, b: &KernelNode, all: &mut Vec<Difference>) {
-    if a.params.is_empty() {
+    // A launch of which nothing is known says nothing of its parameters either.
+    if a.params.is_empty() && (a.function.is_empty() || a.grid == [0; 3]) {
         return;
     }
     for (place, param) in (0_u32..).zip(&a.params) {

@@ -4,7 +4,9 @@
 use streamweir_trace::{AccessMode, BufferId, NodeId, Phase, Trace};
 
 use super::drawing::draw;
-use super::model::{Hazard, Report, Stats, Subject, Verdict};
+use super::fold::{Folded, fold};
+use super::model::{Hazard, Member, Report, Stats, Subject, Verdict};
+use super::{remedy, undeclared};
 use crate::certificate;
 use crate::context::Context;
 use crate::findings::{Finding, Findings, Group};
@@ -13,7 +15,12 @@ use crate::rules::{r09_growth, r10_not_analysed};
 use crate::site::{BufferNote, Site};
 
 /// The report of what the rules found.
-pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Options) -> Report {
+pub(crate) fn assemble(
+    context: &Context<'_>,
+    findings: Findings,
+    options: &Options,
+    subject: Subject,
+) -> Report {
     findings.close();
     let (hazards_total, comparisons) = (findings.total(), findings.comparisons());
     let trace = context.trace;
@@ -23,24 +30,31 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
         Some(true) => Verdict::Hazard,
     };
     let unanalysed = context.facts.unanalysed(trace);
+    let groups = findings.into_sorted();
+    let folded = match subject {
+        Subject::Capture => fold(context, groups),
+        // Two steps of a session are one cause each.
+        Subject::Session => groups.into_iter().map(Folded::from).collect(),
+    };
+    let members: usize = folded.iter().map(|folded| folded.members.len()).sum();
     let mut report = Report {
         capture: trace.name.clone(),
-        subject: Subject::Capture,
+        subject,
         verdict,
-        hazards: findings
-            .into_sorted()
+        hazards: folded
             .into_iter()
-            .map(|group| hazard(context, group))
+            .map(|folded| hazard(context, folded))
             .collect(),
-        hazards_total,
-        assumptions: assumptions(trace),
+        hazards_total: hazards_total - members as u64,
+        assumptions: assumptions(context),
         not_analysed: r10_not_analysed::lines(trace, &unanalysed),
+        undeclared: undeclared::lines(context),
         growth: r09_growth::growth(context),
         stats: Stats {
             nodes: trace.nodes.len() as u64,
             edges: trace.edges.len() as u64,
             streams: trace.streams.len() as u64,
-            accesses: trace.accesses.len() as u64,
+            accesses: context.given.accesses.len() as u64,
             comparisons,
         },
         certificate: None,
@@ -53,15 +67,16 @@ pub(crate) fn assemble(context: &Context<'_>, findings: Findings, options: &Opti
 
 /// What the verdict takes for granted: what the trace says, and, where pointers
 /// stand in for declarations, that they do.
-fn assumptions(trace: &Trace) -> Vec<String> {
-    let mut lines = trace.assumptions.clone();
-    lines.extend(trace.unfreed.assumption().map(str::to_owned));
-    lines.extend(pointers_assumed(trace.possible.len()));
+fn assumptions(context: &Context<'_>) -> Vec<String> {
+    let mut lines = context.given.taken_for_granted();
+    lines.extend(pointers_assumed(context.trace.possible.len()));
     lines
 }
 
-fn hazard(context: &Context<'_>, group: Group) -> Hazard {
+fn hazard(context: &Context<'_>, folded: Folded) -> Hazard {
     let trace = context.trace;
+    let Folded { group, members } = folded;
+    let otherwise = remedy::otherwise(context, &group);
     let Group { lead, buffers } = group;
     let earlier = earlier_use(context, &lead);
     let first = match lead.first {
@@ -79,7 +94,12 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
             .collect(),
         bytes: lead.bytes,
         proven: lead.proven,
-        help: lead.fix.describe(trace),
+        help: remedy::help(context, &lead),
+        otherwise,
+        members: members
+            .into_iter()
+            .map(|pair| member(trace, &lead, pair))
+            .collect(),
         fix: lead.fix,
         drawing: Vec::new(),
     };
@@ -89,6 +109,21 @@ fn hazard(context: &Context<'_>, group: Group) -> Hazard {
     let touched = [of_first.map(name), of_second.map(name)];
     hazard.drawing = draw(context, &hazard, touched, earlier);
     hazard
+}
+
+fn member(trace: &Trace, lead: &Finding, (first, second): (NodeId, NodeId)) -> Member {
+    // How the lead's own nodes touch the bytes is known; of the others the trace
+    // says it.
+    let mode = |node: NodeId| {
+        let own = [lead.first, lead.second]
+            .iter()
+            .position(|own| *own == Some(node));
+        own.and_then(|at| lead.modes[at])
+    };
+    Member {
+        first: Site::of(trace, first, mode(first)),
+        second: Site::of(trace, second, mode(second)),
+    }
 }
 
 /// How many accesses of a buffer are gone through for a drawing.

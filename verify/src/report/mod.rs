@@ -5,13 +5,16 @@ mod assemble;
 mod canvas;
 mod dot;
 mod drawing;
+mod fold;
 mod html;
 mod layout;
 mod model;
+mod remedy;
 mod text;
+mod undeclared;
 
 pub(crate) use assemble::assemble;
 pub use dot::dot;
 pub(crate) use drawing::draw;
 pub use html::html;
-pub use model::{Hazard, Report, Stats, Subject, Verdict};
+pub use model::{Hazard, Member, Report, Stats, Subject, Verdict};

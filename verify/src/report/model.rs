@@ -22,15 +22,20 @@ pub struct Report {
     pub subject: Subject,
     /// The verdict.
     pub verdict: Verdict,
-    /// The hazards, one per rule and pair of nodes, sorted by rule and then by
-    /// node. At most [`Options::limit`](crate::Options::limit) of them.
+    /// The hazards, one for each cause, sorted by rule and then by node: a pair of
+    /// nodes that breaks a rule, and the pairs that the same join mends. At most [`Options::limit`](crate::Options::limit) of them.
     pub hazards: Vec<Hazard>,
-    /// How many hazards there are in all.
+    /// How many hazards there are in all. Of those that are not listed each pair of
+    /// nodes counts.
     pub hazards_total: u64,
     /// What the verdict takes for granted.
     pub assumptions: Vec<String>,
     /// What the verdict does not speak about.
     pub not_analysed: Vec<String>,
+    /// Where what is declared and what nodes show differ. Operands of copies and
+    /// fills that nothing declares count like what is declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub undeclared: Vec<String>,
     /// How much memory the scratch takes (R9): per tag, and for all tags when
     /// there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,10 +104,25 @@ pub struct Hazard {
     pub fix: Fix,
     /// The fix in words.
     pub help: String,
+    /// What else would mend it, and keep the overlap that a join gives up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub otherwise: Vec<String>,
+    /// The other pairs of nodes that the same fix mends: one cause is one hazard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
     /// The nodes concerned, drawn with their streams side by side and time
     /// running down, one text per line; empty where that would say nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drawing: Vec<String>,
+}
+
+/// A pair of nodes that a hazard is about beside its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// The node that the graph's order names first.
+    pub first: Site,
+    /// The other one.
+    pub second: Site,
 }
 
 /// How much a verdict rests on.

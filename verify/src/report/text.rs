@@ -9,6 +9,9 @@ use super::model::{Hazard, RULES, Report, Verdict};
 use crate::rule::Rule;
 use crate::site::{BufferNote, Site};
 
+/// The most members of a hazard that are written out.
+const MEMBERS: usize = 8;
+
 /// A number of things, in English.
 pub(super) struct Count(pub(super) u64, pub(super) &'static str);
 
@@ -58,8 +61,12 @@ impl Display for Report {
         for line in &self.not_analysed {
             writeln!(f, "  = {line}")?;
         }
+        for line in &self.undeclared {
+            writeln!(f, "  = note: {line}")?;
+        }
         for growth in self.growth.iter().filter(|g| g.is_far_above_floor()) {
             writeln!(f, "  = note[R9]: {growth}")?;
+            writeln!(f, "  = help[R9]: {}", growth.remedy())?;
         }
         Ok(())
     }
@@ -87,7 +94,22 @@ impl Display for Hazard {
             let len = Count(self.bytes.len(), "byte");
             writeln!(f, "   = bytes: {} ({len})", self.bytes)?;
         }
+        for member in self.members.iter().take(MEMBERS) {
+            let name = |site: &Site| match site.node {
+                Some(node) => format!("{node} `{}`", site.name),
+                None => format!("`{}`", site.name),
+            };
+            let (first, second) = (name(&member.first), name(&member.second));
+            writeln!(f, "   = also: {first} and {second}")?;
+        }
+        if self.members.len() > MEMBERS {
+            let more = (self.members.len() - MEMBERS) as u64;
+            writeln!(f, "   = also: {} of nodes", Count(more, "more pair"))?;
+        }
         writeln!(f, "   = help: {}", self.help)?;
+        for other in &self.otherwise {
+            writeln!(f, "   = or: {other}")?;
+        }
         writeln!(f, "   = see: {}", page(self.rule))
     }
 }

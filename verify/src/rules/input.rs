@@ -1,6 +1,7 @@
-//! What every check reads.
+//! What every check reads, and how it may end.
 
 use crate::context::Context;
+use crate::error::VerifyError;
 use crate::sweep::Suspects;
 
 /// What every check reads.
@@ -10,3 +11,6 @@ pub(super) struct Input<'c, 't> {
     /// What the sweep over all bytes leaves to be judged.
     pub(super) suspects: Suspects,
 }
+
+/// A check ends early where it would take too long.
+pub(super) type Checked = Result<(), VerifyError>;

@@ -6,6 +6,7 @@
 //! In the drawings time runs to the right, a line is a stream, `W a` writes and
 //! `R a` reads buffer `a`, and `\` and `/` are fork and join points.
 
+mod graph_bytes;
 mod input;
 mod pairs;
 pub(crate) mod r09_growth;
@@ -15,14 +16,15 @@ mod stray_words;
 use std::fmt;
 
 use crate::context::Context;
+use crate::error::VerifyError;
 use crate::findings::Findings;
 use crate::rule::{Rule, for_each_rule};
 use crate::sweep;
 
-use self::input::Input;
+use self::input::{Checked, Input};
 
 /// Looks for broken rules. What is found and not closed is closed behind it.
-type Check = fn(&Input<'_, '_>, &Findings);
+type Check = fn(&Input<'_, '_>, &Findings) -> Checked;
 
 macro_rules! declare {
     ($($file:ident $rule:ident $level:ident $forbids:literal;)*) => {
@@ -61,14 +63,17 @@ impl fmt::Display for Rule {
 }
 
 /// Runs every rule, and keeps at most `limit` hazards.
-pub(crate) fn run(context: &Context<'_>, limit: usize) -> Findings {
+///
+/// # Errors
+/// When it would take too long.
+pub(crate) fn run(context: &Context<'_>, limit: usize) -> Result<Findings, VerifyError> {
     let findings = Findings::new(limit);
     let suspects = sweep::suspects(context);
     findings.compared_times(suspects.compared);
     let input = Input { context, suspects };
     for check in CHECKS.iter().flatten() {
-        check(&input, &findings);
+        check(&input, &findings)?;
         findings.close();
     }
-    findings
+    Ok(findings)
 }

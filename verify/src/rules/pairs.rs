@@ -1,8 +1,12 @@
 //! Pairs of accesses as hazards, for the rules that the sweep finds pairs for.
 //!
-//! A pair of nodes is known in full, and counted, once its later node is done.
-//! Only what the report will list is made a finding of: a graph may have more
-//! pairs than fit.
+//! A pair of nodes is known in full, and counted, once its later node is done. Two
+//! nodes may have millions of pairs of accesses: of those that are one hazard only
+//! the one that speaks for all is kept, and the names of their buffers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use streamweir_trace::{BufferId, ByteRange, NodeId};
 
 use crate::accesses::Touch;
 use crate::findings::{Finding, Findings, Subject};
@@ -12,7 +16,8 @@ use crate::rule::Rule;
 #[derive(Debug)]
 pub(super) struct Pairs<W> {
     rule: Rule,
-    open: Vec<Pair<W>>,
+    /// By first node.
+    open: BTreeMap<NodeId, Group<W>>,
 }
 
 /// Two accesses, the first earlier in the order of the graph, and in which way
@@ -25,38 +30,56 @@ pub(super) struct Pair<W> {
     pub(super) way: W,
 }
 
+#[derive(Debug)]
+struct Group<W> {
+    lead: Pair<W>,
+    buffers: BTreeSet<BufferId>,
+}
+
+impl<W> Pair<W> {
+    /// The proven pair of the lowest bytes speaks for all.
+    fn weight(&self) -> (bool, Option<ByteRange>, [BufferId; 2]) {
+        let bytes = self.first.bytes.intersect(&self.then.bytes);
+        let buffers = [self.first.buffer, self.then.buffer];
+        (!self.proven, bytes, buffers)
+    }
+}
+
 impl<W> Pairs<W> {
     pub(super) fn new(rule: Rule) -> Self {
         Self {
             rule,
-            open: Vec::new(),
+            open: BTreeMap::new(),
         }
     }
 
     pub(super) fn add(&mut self, pair: Pair<W>) {
-        self.open.push(pair);
+        let buffers = [pair.first.buffer, pair.then.buffer];
+        match self.open.get_mut(&pair.first.node) {
+            Some(group) => {
+                group.buffers.extend(buffers);
+                if pair.weight() < group.lead.weight() {
+                    group.lead = pair;
+                }
+            }
+            None => {
+                let group = Group {
+                    buffers: buffers.into(),
+                    lead: pair,
+                };
+                self.open.insert(group.lead.first.node, group);
+            }
+        }
     }
 
     /// Counts the pairs, and hands over those that will be listed.
     pub(super) fn close(&mut self, findings: &Findings, finding: impl Fn(Pair<W>) -> Finding) {
-        self.open.sort_by_key(|pair| pair.first.node);
-        let mut open = self.open.drain(..).peekable();
-        while let Some(lead) = open.next() {
-            let first = lead.first.node;
-            let key = (self.rule, Some(first), Some(lead.then.node), Subject::Nodes);
-            let same = |pair: &Pair<W>| pair.first.node == first;
-            if findings.lists(&key) {
-                findings.push(finding(lead));
-                while let Some(pair) = open.next_if(same) {
-                    findings.push(finding(pair));
-                }
-                findings.close();
+        for (first, Group { lead, buffers }) in std::mem::take(&mut self.open) {
+            let then = Some(lead.then.node);
+            if findings.lists(&(self.rule, Some(first), then, Subject::Nodes)) {
+                findings.add(finding(lead), buffers.into_iter().collect());
             } else {
-                let mut proven = lead.proven;
-                while let Some(pair) = open.next_if(same) {
-                    proven |= pair.proven;
-                }
-                findings.count(proven);
+                findings.count(lead.proven);
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::accesses::Touch;
 use crate::findings::{Cause, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 use crate::rules::pairs::{Pair, Pairs};
 use crate::sweep::{self, Met};
 
@@ -38,7 +38,7 @@ impl Cause for Unordered {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, suspects } = input;
     let mut pairs = Pairs::new(Rule::UnorderedConflict);
     let compared = sweep::within_buffers(context, suspects, |met| match met {
@@ -50,8 +50,9 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
         }),
         Met::Pair(..) => {}
         Met::NodeDone => pairs.close(findings, |pair| finding(&pair.first, &pair.then)),
-    });
+    })?;
     findings.compared_times(compared);
+    Ok(())
 }
 
 /// Whether two accesses of one buffer that nothing orders are a hazard.

@@ -37,7 +37,7 @@ use crate::context::Context;
 use crate::findings::{self, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 use crate::rules::pairs::{Pair, Pairs};
 use crate::sweep::{self, Direction, Met, overwrites_carried};
 
@@ -83,7 +83,7 @@ impl findings::Cause for Cause {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, suspects } = input;
     let mut pairs = Pairs::new(Rule::SharedBytes);
     let compared = sweep::across_buffers(context, suspects, |met, direction| match met {
@@ -98,9 +98,10 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
             }
         }
         Met::NodeDone => pairs.close(findings, |pair| finding(context, &pair)),
-    });
+    })?;
     findings.compared_times(compared);
     untouched::check(context, findings);
+    Ok(())
 }
 
 /// The hazard of two overlapping accesses of two buffers, if they are one.

@@ -8,12 +8,15 @@
 //!          drop(p);                               drop(p);   // the graph keeps it alive
 //! ```
 
-use streamweir_trace::{ByteRange, NodeId, NodeKind, StrayMemory, Trace};
+use streamweir_trace::{
+    BufferId, BufferKind, ByteRange, Keeper, NodeId, NodeKind, StrayMemory, Trace,
+};
 
+use crate::context::Context;
 use crate::findings::{self, Finding, Findings, Subject};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 use crate::rules::stray_words;
 
 pub(super) const NUMBER: &str = "R3";
@@ -25,12 +28,19 @@ enum Cause {
     Range,
     /// A declared pointer parameter of this node, by its place.
     Pointer { node: NodeId, place: u32 },
+    /// Memory that only the driver knows, and that nobody keeps.
+    Foreign,
 }
 
 impl findings::Cause for Cause {
-    fn what(&self, trace: &Trace, _: &Finding) -> String {
-        let Self::Pointer { node, place } = *self else {
-            return "an access to memory that is no known buffer".to_owned();
+    fn what(&self, trace: &Trace, finding: &Finding) -> String {
+        let (node, place) = match *self {
+            Self::Pointer { node, place } => (node, place),
+            Self::Range => return "an access to memory that is no known buffer".to_owned(),
+            Self::Foreign => {
+                let name = finding.buffer(trace, 0);
+                return format!("\"{name}\" is memory that only the driver knows, and nothing keeps it alive");
+            }
         };
         let param = match &trace.node(node).kind {
             NodeKind::Kernel(kernel) => kernel.params.get(place as usize),
@@ -43,7 +53,7 @@ impl findings::Cause for Cause {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     for (at, access) in (0_u32..).zip(&context.trace.unknown) {
         if access.range.is_empty() {
@@ -82,5 +92,34 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
             });
         }
     }
+    foreign_memory(context, findings);
     stray_words::check(context, Rule::UnknownMemory, StrayMemory::Live, findings);
+    Ok(())
+}
+
+/// Memory that only the driver knows may be kept by somebody whom the trace does
+/// not name, so the hazard is a possible one.
+fn foreign_memory(context: &Context<'_>, findings: &Findings) {
+    let kind = BufferKind::Foreign {
+        keeper: Keeper::Nobody,
+    };
+    for (at, buffer) in context.trace.buffers.iter().enumerate() {
+        if buffer.kind != kind {
+            continue;
+        }
+        let id = BufferId::at(at);
+        let mut last = None;
+        for touch in context.accesses.of(id) {
+            if last.replace(touch.node) != Some(touch.node) {
+                let fix = Fix::Register {
+                    range: buffer.range,
+                };
+                findings.push(Finding {
+                    subject: Subject::Buffer(id),
+                    proven: false,
+                    ..Finding::of_touch(Rule::UnknownMemory, Cause::Foreign, &touch, fix)
+                });
+            }
+        }
+    }
 }

@@ -21,7 +21,8 @@ use crate::context::Context;
 use crate::findings::{self, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
+use crate::rules::graph_bytes::{self, Gone};
 use crate::rules::stray_words;
 
 pub(super) const NUMBER: &str = "R4";
@@ -49,13 +50,14 @@ impl findings::Cause for Cause {
 
 /// Checks the accesses that the sweep has doubts about, which come in the order
 /// of the graph.
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, suspects } = input;
+    let early = in_graph_memory(context, findings);
     let mut node = None;
     for &id in &suspects.unowned {
         let touch = context.accesses.touch(id);
         // All findings of a hazard are about one node.
-        if node.replace(touch.node) != Some(touch.node) {
+        if node.replace(touch.node) != Some(touch.node) && !early {
             findings.close();
         }
         match &context.trace.buffer(touch.buffer).kind {
@@ -70,11 +72,27 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
                     findings.push(before_alloc(context, &touch, *alloc));
                 }
             }
-            BufferKind::Workspace { .. } | BufferKind::Persistent => {}
+            BufferKind::Workspace { .. }
+            | BufferKind::Persistent
+            | BufferKind::Foreign { .. } => {}
         }
     }
     findings.close();
     stray_words::check(context, Rule::OwnerGone, StrayMemory::Freed, findings);
+    Ok(())
+}
+
+/// Accesses of bytes that the graph allocates only later, whatever buffer names
+/// them. True if there are any.
+fn in_graph_memory(context: &Context<'_>, findings: &Findings) -> bool {
+    let mut any = false;
+    for (touch, gone) in graph_bytes::gone(context) {
+        if let Gone::NotYet { alloc } = gone {
+            any = true;
+            findings.push(before_alloc(context, &touch, alloc));
+        }
+    }
+    any
 }
 
 fn of_scratch(

@@ -16,7 +16,7 @@ use streamweir_trace::{NodeId, ProtocolBreak, StreamId, Trace};
 use crate::findings::{self, Finding, Findings, Subject};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 use crate::site::Site;
 
 pub(super) const NUMBER: &str = "R6";
@@ -70,7 +70,7 @@ impl findings::Cause for Cause {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     let trace = context.trace;
     for (at, entry) in (0_u32..).zip(&trace.protocol) {
@@ -81,7 +81,7 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
         });
     }
     let Some(origin) = trace.streams.first() else {
-        return;
+        return Ok(());
     };
     // Without an end of the origin the trace does not say where its streams
     // were to be joined; what it says of each stream still counts.
@@ -115,6 +115,7 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
     if let Some(lost) = last_lost[trace.streams.len()] {
         findings.push(unjoined_work(None, Some(lost)));
     }
+    Ok(())
 }
 
 fn unjoined_work(stream: Option<StreamId>, last: Option<NodeId>) -> Finding {

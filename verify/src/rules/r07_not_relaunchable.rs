@@ -18,7 +18,7 @@ use streamweir_trace::{Trace, Unfreed};
 use crate::findings::{Cause, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 
 pub(super) const NUMBER: &str = "R7";
 
@@ -37,10 +37,10 @@ impl Cause for NeverFreed {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     if context.trace.unfreed == Unfreed::FreedByLauncher {
-        return;
+        return Ok(());
     }
     for held in context.graph_memory.unfreed() {
         let fix = Fix::FreeAtEnd {
@@ -53,4 +53,5 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
             ..Finding::of_node(Rule::NotRelaunchable, NeverFreed, held.node, fix)
         });
     }
+    Ok(())
 }

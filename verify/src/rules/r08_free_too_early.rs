@@ -15,6 +15,10 @@
 //! allocation itself must have, too: a free node that may run before it frees what
 //! is not there yet.
 //!
+//! The bytes count, not only the buffer that names the allocation: whatever lies in
+//! memory that the graph allocates is there between an allocation node and its free
+//! node, and what touches it before is R4.
+//!
 //! A free node of memory that no node of this graph allocates may be the end of
 //! what another graph or a stream-ordered allocation began; the trace does not
 //! say, and the hazard is a possible one. It is proven when the address is that
@@ -28,7 +32,8 @@ use crate::findings::{self, Finding, Findings};
 use crate::fix::Fix;
 use crate::graph_memory::StrayFree;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::graph_bytes::{self, Gone};
+use crate::rules::input::{Checked, Input};
 
 pub(super) const NUMBER: &str = "R8";
 
@@ -66,11 +71,11 @@ impl findings::Cause for Cause {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     let memory = &context.graph_memory;
     if memory.is_empty() {
-        return;
+        return Ok(());
     }
     for touch in context.accesses.all() {
         let BufferKind::Graph { alloc, .. } = context.trace.buffer(touch.buffer).kind else {
@@ -82,6 +87,11 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
         findings.compared();
         let reach = &context.reach;
         if !reach.ends_before(touch.node, free, Phase::BeforeWait) {
+            findings.push(while_used(context, &touch, alloc, free));
+        }
+    }
+    for (touch, gone) in graph_bytes::gone(context) {
+        if let Gone::Freed { alloc, free } = gone {
             findings.push(while_used(context, &touch, alloc, free));
         }
     }
@@ -101,6 +111,7 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
     for stray in memory.stray_frees() {
         findings.push(of_nothing(stray));
     }
+    Ok(())
 }
 
 fn while_used(context: &Context<'_>, touch: &Touch, alloc: NodeId, free: NodeId) -> Finding {

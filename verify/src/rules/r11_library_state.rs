@@ -16,7 +16,7 @@ use streamweir_trace::{BufferKind, Trace};
 use crate::findings::{Cause, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 
 pub(super) const NUMBER: &str = "R11";
 
@@ -31,12 +31,12 @@ impl Cause for ForeignStream {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     let is_workspace = |kind: &BufferKind| matches!(kind, BufferKind::Workspace { .. });
     let buffers = &context.trace.buffers;
     if !buffers.iter().any(|buffer| is_workspace(&buffer.kind)) {
-        return;
+        return Ok(());
     }
     for touch in context.accesses.all() {
         let BufferKind::Workspace { stream: owner } = context.trace.buffer(touch.buffer).kind
@@ -53,4 +53,5 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
             findings.push(finding);
         }
     }
+    Ok(())
 }

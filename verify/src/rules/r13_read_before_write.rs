@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::findings::{Cause, Finding, Findings};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 
 pub(super) const NUMBER: &str = "R13";
 
@@ -46,7 +46,7 @@ impl Cause for Unwritten {
 
 /// Checks the reads that the sweep has doubts about, which come in the order of
 /// the graph.
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, suspects } = input;
     // The writes of each buffer in the order of the graph.
     let mut writes: HashMap<BufferId, Vec<Touch>> = HashMap::new();
@@ -62,13 +62,17 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
             all.filter(|touch| touch.mode.writes()).collect()
         });
         if let Some(gap) = uncovered(context, &read, writes, false, findings) {
-            let surely = uncovered(context, &read, writes, true, findings).is_some();
+            // Without words there is nothing that may have written it.
+            let words = !context.trace.possible.is_empty();
+            let surely =
+                !words || uncovered(context, &read, writes, true, findings).is_some();
             findings.push(Finding {
                 proven: surely,
                 ..unwritten(context, &read, gap, writes)
             });
         }
     }
+    Ok(())
 }
 
 /// The lowest bytes of `read` that no earlier write covers; writes that are
@@ -80,7 +84,7 @@ fn uncovered(
     possible: bool,
     findings: &Findings,
 ) -> Option<ByteRange> {
-    let mut covered = RangeSet::new();
+    let mut covered: Vec<ByteRange> = Vec::new();
     let here = context.graph.position(read.node);
     for write in writes {
         if context.graph.position(write.node) >= here {
@@ -94,9 +98,10 @@ fn uncovered(
             if write.bytes.contains(&read.bytes) {
                 return None;
             }
-            covered.insert(write.bytes);
+            covered.push(write.bytes);
         }
     }
+    let covered: RangeSet = covered.into_iter().collect();
     covered.gaps(read.bytes).next()
 }
 

@@ -21,13 +21,13 @@
 //! Nodes that may hold kernels of which nothing is known, such as child graphs
 //! and conditional bodies, make the hazard a possible one.
 
-use streamweir_trace::{NodeId, NodeKind, Phase, Trace};
+use streamweir_trace::{BlockSync, NodeId, NodeKind, Phase, Trace};
 
 use crate::context::Context;
-use crate::findings::{Cause, Finding, Findings};
+use crate::findings::{Cause, Finding, Findings, Subject};
 use crate::fix::Fix;
 use crate::rule::Rule;
-use crate::rules::input::Input;
+use crate::rules::input::{Checked, Input};
 
 pub(super) const NUMBER: &str = "R14";
 
@@ -43,18 +43,18 @@ impl Cause for NotResident {
     }
 }
 
-pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) {
+pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, .. } = input;
     for &spin in &context.facts.spinning {
         check_node(context, spin, findings);
     }
+    Ok(())
 }
 
 /// Raises at most two hazards per chain: the last kernel before `spin` in the
 /// order of the graph and the first one after it. Joining these two leaves no
 /// other kernel of the chain beside it.
 fn check_node(context: &Context<'_>, spin: NodeId, findings: &Findings) {
-    let here = context.graph.position(spin);
     for chain in context.reach.chains() {
         // In a chain starts and ends follow each other, so what has ended
         // before `spin` starts is its front, and what starts after its end is
@@ -69,26 +69,45 @@ fn check_node(context: &Context<'_>, spin: NodeId, findings: &Findings) {
         };
         let front = chain.partition_point(ended);
         let back = front + chain[front..].partition_point(pending);
-        let beside = &chain[front..back];
+        let beside = chain[front..back].iter().filter(|&&other| other != spin);
         let mut earlier = None;
         for &other in beside {
             let Some(proven) = runs_blocks(&context.trace.node(other).kind) else {
                 continue;
             };
-            if other == spin {
-                continue;
-            }
-            if context.graph.position(other) < here {
+            if context.stands_before(other, spin) {
                 earlier = Some((other, proven));
             } else {
-                findings.push(beside_each_other(spin, other, proven));
+                raise(findings, spin, other, proven);
                 break;
             }
         }
-        if let Some((other, proven)) = earlier {
-            findings.push(beside_each_other(other, spin, proven));
+        if let Some((other, proven)) = earlier
+            && !raises(context, other, spin)
+        {
+            raise(findings, other, spin, proven);
         }
     }
+}
+
+/// Whether `first` spins too and has raised the hazard of the two itself: then
+/// `then` is the first kernel of its chain that is beside it and behind it.
+fn raises(context: &Context<'_>, first: NodeId, then: NodeId) -> bool {
+    if !spins(&context.trace.node(first).kind) {
+        return false;
+    }
+    let (chain, index) = context.reach.place(then);
+    let before = &context.reach.chains()[chain as usize][..index as usize];
+    let behind = before.iter().rev().take_while(|&&other| {
+        let ended = context.reach.ends_before(other, first, Phase::BeforeWait);
+        context.stands_before(first, other) && !ended
+    });
+    let mut kernels = behind.filter(|&&other| runs_blocks(&context.trace.node(other).kind).is_some());
+    kernels.next().is_none()
+}
+
+fn spins(kind: &NodeKind) -> bool {
+    matches!(kind, NodeKind::Kernel(kernel) if kernel.sync == BlockSync::Spin)
 }
 
 /// Whether a node occupies multiprocessors: certainly, possibly (false), or not
@@ -101,14 +120,22 @@ fn runs_blocks(kind: &NodeKind) -> Option<bool> {
     }
 }
 
-fn beside_each_other(first: NodeId, then: NodeId, proven: bool) -> Finding {
+/// Counts a hazard, of which there may be more than fit, and makes it if it will
+/// be listed.
+fn raise(findings: &Findings, first: NodeId, then: NodeId, proven: bool) {
+    let key = (Rule::CoResidency, Some(first), Some(then), Subject::Nodes);
+    if !findings.lists(&key) {
+        findings.count(proven);
+        return;
+    }
     let fix = Fix::Join {
         after: first,
         before: then,
     };
-    Finding {
+    let finding = Finding {
         second: Some(then),
         proven,
         ..Finding::of_node(Rule::CoResidency, NotResident, first, fix)
-    }
+    };
+    findings.add(finding, Vec::new());
 }

@@ -60,9 +60,7 @@ pub fn add_graph(session: &mut Session, trace: &Trace) -> Result<GraphId, Verify
     uses.sort_unstable();
     let id = session.add_graph(trace.name.clone(), uses);
     let graph = &mut session.graphs[id.index()];
-    graph.assumptions = trace.assumptions.clone();
-    let unfreed = trace.unfreed.assumption();
-    graph.assumptions.extend(unfreed.map(str::to_owned));
+    graph.assumptions = trace.taken_for_granted();
     if !trace.possible.is_empty() {
         graph.assumptions.push(format!(
             "none of its {} possible accesses happens",

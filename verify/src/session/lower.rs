@@ -48,6 +48,14 @@ pub fn lower(session: &Session) -> Result<Trace, SessionError> {
             }
         }
     }
+    // Nothing has to be joined: whatever is last is where the session ends.
+    let mut last = vec![true; trace.nodes.len()];
+    trace
+        .edges
+        .iter()
+        .for_each(|edge| last[edge.from.index()] = false);
+    let last = (0..last.len()).filter(|&at| last[at]);
+    trace.streams[host.index()].end.frontier = last.map(NodeId::at).collect();
     trace.assumptions = session.assumptions.clone();
     for graph in &session.graphs {
         let lines = graph.assumptions.iter();

@@ -62,10 +62,11 @@ use crate::Verdict;
 #[cfg(doc)]
 use streamweir_trace::Trace;
 
+use crate::accesses::Shown;
 use crate::context::Context;
 use crate::error::VerifyError;
 use crate::options::Options;
-use crate::report::{Report, assemble};
+use crate::report::{Report, Subject, assemble};
 use crate::rules;
 
 /// Checks a session against R5 and R12, with default [`Options`].
@@ -92,9 +93,10 @@ pub fn verify_session_with(session: &Session, options: &Options) -> Result<Repor
         certificate: false,
         ..*options
     };
-    let context = Context::new(&trace)?;
-    let findings = rules::run(&context, options.limit);
-    let found = assemble(&context, findings, &options);
+    let shown = Shown::new(&trace)?;
+    let context = Context::new(&shown)?;
+    let findings = rules::run(&context, options.limit)?;
+    let found = assemble(&context, findings, &options, Subject::Session);
     let overwritten = outputs::overwritten(session, &context);
     Ok(report::put_into_words(
         session,

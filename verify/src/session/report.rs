@@ -10,7 +10,7 @@ use super::outputs::Overwritten;
 use super::regions::addresses;
 use crate::context::Context;
 use crate::fix::Fix;
-use crate::report::{Hazard, Report, Subject, Verdict, draw};
+use crate::report::{Hazard, Report, Verdict, draw};
 use crate::rule::Rule;
 use crate::rules::{r05_in_flight as in_flight, r12_external as external};
 use crate::site::{BufferNote, Site};
@@ -25,7 +25,6 @@ pub(super) fn put_into_words(
 ) -> Report {
     let trace = context.trace;
     let mut report = found;
-    report.subject = Subject::Session;
     for hazard in &mut report.hazards {
         if hazard.rule == Rule::UnorderedConflict {
             conflict(session, hazard);
@@ -102,6 +101,7 @@ fn conflict(session: &Session, hazard: &mut Hazard) {
         hazard.fix = fix;
     }
     hazard.help = describe(session, &hazard.fix);
+    hazard.otherwise.clear();
 }
 
 /// A step that is ordered between an output and its reader.
@@ -132,6 +132,8 @@ fn live_output(session: &Session, trace: &Trace, lost: &Overwritten) -> Hazard {
         bytes: lost.bytes,
         proven: true,
         help: describe(session, &fix),
+        otherwise: Vec::new(),
+        members: Vec::new(),
         fix,
         drawing: Vec::new(),
     }

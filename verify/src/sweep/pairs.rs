@@ -9,16 +9,20 @@
 //! A pair of nodes is met at the later one of the two, so it is known in full
 //! once that node is done.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use streamweir_trace::{BufferId, NodeId};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, Phase};
 
 use super::bits::Bits;
 use super::history::{Class, Entry};
 use super::suspects::{Suspects, entry};
 use super::tangle::{Direction, Tangle};
-use crate::accesses::Touch;
+use crate::accesses::{Kind, Touch};
 use crate::context::Context;
+use crate::error::VerifyError;
+
+/// The most pairs of accesses that one pass looks at.
+pub(super) const MOST_PAIRS: u64 = 1 << 31;
 
 /// What pass 2 meets.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +49,10 @@ pub(crate) fn within_buffers(
     context: &Context<'_>,
     suspects: &Suspects,
     mut seen: impl FnMut(Met<'_>),
-) -> u64 {
+) -> Result<u64, VerifyError> {
     let racing = &suspects.racing;
     if racing.is_empty() {
-        return 0;
+        return Ok(0);
     }
     let accesses = &context.accesses;
     let all = concerned(context, |_, from, to| racing.any(from, to));
@@ -68,8 +72,9 @@ pub(crate) fn within_buffers(
             });
         }
         seen(Met::NodeDone);
+        few(compared)?;
     }
-    compared
+    Ok(compared)
 }
 
 /// Hands over the pairs of accesses of two buffers that are not ordered, or that
@@ -79,14 +84,14 @@ pub(crate) fn across_buffers(
     context: &Context<'_>,
     suspects: &Suspects,
     mut seen: impl FnMut(Met<'_>, Direction),
-) -> u64 {
+) -> Result<u64, VerifyError> {
     let Suspects {
         racing, tangled, ..
     } = suspects;
     if racing.is_empty() && tangled.is_empty() {
-        return 0;
+        return Ok(0);
     }
-    let tangle = Tangle::new(context, tangled);
+    let tangle = Tangle::new(context, tangled)?;
     let accesses = &context.accesses;
     let all = concerned(context, |buffer, from, to| {
         racing.any(from, to) || !tangle.partners(buffer).is_empty()
@@ -119,22 +124,48 @@ pub(crate) fn across_buffers(
             });
         }
         seen(Met::NodeDone, Direction::default());
+        few(compared)?;
     }
-    compared
+    Ok(compared)
+}
+
+/// Refuses more pairs than can be looked at in a while.
+fn few(compared: u64) -> Result<(), VerifyError> {
+    if compared <= MOST_PAIRS {
+        return Ok(());
+    }
+    Err(VerifyError::TooEntangled {
+        what: "accesses of the same bytes",
+        most: MOST_PAIRS,
+    })
 }
 
 /// The accesses whose buffer and cells are of interest, in the order of the
-/// graph.
+/// graph. What a node does twice counts once.
 fn concerned(
     context: &Context<'_>,
     of_interest: impl Fn(BufferId, u32, u32) -> bool,
 ) -> Vec<Suspect> {
     let accesses = &context.accesses;
+    let mut here = None;
+    let mut known: HashSet<(BufferId, ByteRange, AccessMode, Phase, bool)> = HashSet::new();
     let suspect = |id: u32| {
         let (buffer, bytes) = accesses.place(id);
         let (from, to) = context.map.covered(accesses.life(buffer).cells, bytes);
-        let node = accesses.kind(id).node;
-        (from < to && of_interest(buffer, from, to)).then_some(Suspect { id, node, from, to })
+        if from >= to || !of_interest(buffer, from, to) {
+            return None;
+        }
+        let Kind {
+            node,
+            phase,
+            mode,
+            declared,
+        } = accesses.kind(id);
+        if here.replace(node) != Some(node) {
+            known.clear();
+        }
+        let new = known.insert((buffer, bytes, mode, phase, declared));
+        new.then_some(Suspect { id, node, from, to })
     };
     accesses.ids().filter_map(suspect).collect()
 }

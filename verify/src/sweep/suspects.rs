@@ -76,7 +76,7 @@ pub(crate) fn suspects(context: &Context<'_>) -> Suspects {
                 }
             }
         });
-        if without_write && life.needs_write() && touch.declared && touch.mode.reads() {
+        if without_write && life.needs_write && touch.declared && touch.mode.reads() {
             suspects.unwritten.push(id);
         }
     }

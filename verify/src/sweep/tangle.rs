@@ -8,6 +8,10 @@ use streamweir_trace::{BufferId, ByteRange};
 use super::bits::Bits;
 use crate::accesses::{Life, Touch};
 use crate::context::Context;
+use crate::error::VerifyError;
+
+/// The most pairs of buffers that are looked at.
+const MOST_TANGLED: usize = 1 << 21;
 
 /// Which of two buffers comes first, as the accesses that are declared say, and
 /// as all of them do. `None` when there is nothing to say it.
@@ -35,12 +39,12 @@ pub(super) struct Tangle {
 }
 
 impl Tangle {
-    pub(super) fn new(context: &Context<'_>, tangled: &Bits) -> Self {
+    pub(super) fn new(context: &Context<'_>, tangled: &Bits) -> Result<Self, VerifyError> {
         let mut this = Self::default();
         if tangled.is_empty() {
-            return this;
+            return Ok(this);
         }
-        for (a, b) in overlapping_lives(context, tangled) {
+        for (a, b) in overlapping_lives(context, tangled)? {
             for buffer in [a, b] {
                 this.users
                     .entry(buffer)
@@ -50,7 +54,7 @@ impl Tangle {
             this.partners.entry(a).or_default().push((b, direction));
             this.partners.entry(b).or_default().push((a, direction));
         }
-        this
+        Ok(this)
     }
 
     /// The buffers that `buffer` is tangled with.
@@ -152,7 +156,10 @@ impl Users {
 
 /// The pairs of buffers that share bytes, of which one is written, and whose
 /// lives are not apart.
-fn overlapping_lives(context: &Context<'_>, tangled: &Bits) -> Vec<(BufferId, BufferId)> {
+fn overlapping_lives(
+    context: &Context<'_>,
+    tangled: &Bits,
+) -> Result<Vec<(BufferId, BufferId)>, VerifyError> {
     let life = |id: BufferId| context.accesses.life(id);
     let range = |id: BufferId| context.trace.buffer(id).range;
     // What a carried buffer holds matters before its first access and after its
@@ -178,6 +185,12 @@ fn overlapping_lives(context: &Context<'_>, tangled: &Bits) -> Vec<(BufferId, Bu
             }
         }
         open.push(id);
+        if pairs.len() > MOST_TANGLED {
+            return Err(VerifyError::TooEntangled {
+                what: "buffers that share bytes while both are in use",
+                most: MOST_TANGLED as u64,
+            });
+        }
     }
-    pairs
+    Ok(pairs)
 }

@@ -1,7 +1,8 @@
 //! A driver that lies is caught.
 
 use streamweir_trace::{
-    CopyNode, Edge, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PointerParam, Trace,
+    BlockSync, CopyNode, Edge, EdgeKind, FillNode, KernelNode, Node, NodeId, NodeKind, Param,
+    PdlWait, PointerParam, Trace,
 };
 use streamweir_verify::{
     Difference, Rule, Verdict, VerifyError, certificate, driver_trace, reconcile, verify_driver,
@@ -235,7 +236,7 @@ fn every_altered_launch_and_operand_is_caught() {
     let recorded = recorded();
     let (driver, matching) = read_back(&recorded);
     type Alter = fn(&mut NodeKind);
-    let alter: [(usize, &str, Alter); 10] = [
+    let alter: [(usize, &str, Alter); 15] = [
         (0, "function", |k| {
             if let NodeKind::Kernel(k) = k {
                 k.function.push('2')
@@ -271,6 +272,31 @@ fn every_altered_launch_and_operand_is_caught() {
                 c.bytes += 8
             }
         }),
+        (0, "launch", |k| {
+            if let NodeKind::Kernel(k) = k {
+                k.sync = BlockSync::Cooperative
+            }
+        }),
+        (3, "rows", |k| {
+            if let NodeKind::Memcpy(c) = k {
+                c.rows = 2
+            }
+        }),
+        (2, "rows", |k| {
+            if let NodeKind::Memset(f) = k {
+                f.rows = 2
+            }
+        }),
+        (2, "element", |k| {
+            if let NodeKind::Memset(f) = k {
+                (f.element, f.value) = (4, 0x01020304)
+            }
+        }),
+        (3, "pitches", |k| {
+            if let NodeKind::Memcpy(c) = k {
+                (c.rows, c.bytes, c.to_pitch, c.from_pitch) = (2, 32, 40, 32)
+            }
+        }),
         (2, "destination", |k| {
             if let NodeKind::Memset(f) = k {
                 f.to += 8
@@ -291,10 +317,8 @@ fn every_altered_launch_and_operand_is_caught() {
         let mut lying = driver.clone();
         alter(&mut lying.nodes[node].kind);
         let found = differences(&recorded, &lying, &matching);
-        assert!(
-            matches!(&found[..], [Difference::Property { property, .. }] if property == what),
-            "{what}: {found:?}"
-        );
+        let named = |found: &Difference| matches!(found, Difference::Property { property, .. } if property == what);
+        assert!(found.iter().any(named), "{what}: {found:?}");
     }
     let mut lying = driver;
     lying.nodes[1].kind = NodeKind::Empty;
@@ -302,6 +326,74 @@ fn every_altered_launch_and_operand_is_caught() {
         &differences(&recorded, &lying, &matching)[..],
         [Difference::Kind { .. }]
     ));
+}
+
+/// A parameter that nobody recorded, also of a kernel that has none.
+#[test]
+fn every_extra_parameter_is_caught() {
+    let mut recorded = recorded();
+    for bare in [false, true] {
+        if bare && let NodeKind::Kernel(kernel) = &mut recorded.nodes[4].kind {
+            kernel.params.clear();
+        }
+        let (mut lying, matching) = read_back(&recorded);
+        if let NodeKind::Kernel(kernel) = &mut lying.nodes[0].kind {
+            kernel.params.push(Param {
+                name: String::new(),
+                offset: 64,
+                bytes: vec![1; 8],
+                pointer: None,
+            });
+        }
+        let found = differences(&recorded, &lying, &matching);
+        let extra = |found: &Difference| {
+            matches!(
+                found,
+                Difference::Param {
+                    declared: None,
+                    driver: Some(_),
+                    offset: 64,
+                    ..
+                }
+            )
+        };
+        assert!(found.iter().any(extra), "{found:?}");
+    }
+}
+
+/// A programmatic edge that the driver lacks, and one that it has in full.
+#[test]
+fn a_dropped_programmatic_edge_is_caught() {
+    let mut recorded = recorded();
+    let last = NodeId(4);
+    for edge in recorded.edges.iter_mut().filter(|edge| edge.to == last) {
+        edge.kind = EdgeKind::Programmatic;
+    }
+    recorded.nodes[last.index()].pdl = PdlWait::OnAllPaths;
+    let (driver, matching) = read_back(&recorded);
+    assert_eq!(differences(&recorded, &driver, &matching), []);
+    let mut stronger = driver.clone();
+    for edge in &mut stronger.edges {
+        edge.kind = EdgeKind::Full;
+    }
+    assert_eq!(differences(&recorded, &stronger, &matching), []);
+    let early: Vec<usize> = (0..driver.edges.len())
+        .filter(|&at| driver.edges[at].kind == EdgeKind::Programmatic)
+        .collect();
+    assert!(!early.is_empty());
+    for at in early {
+        let mut lying = driver.clone();
+        lying.edges.remove(at);
+        let found = reconcile(&recorded, &lying, &matching).unwrap();
+        let missing = |kind: &EdgeKind| *kind == EdgeKind::Programmatic;
+        assert!(
+            found.iter().any(|found| matches!(
+                &found.difference,
+                Difference::MissingEdge { kind, .. } if missing(kind)
+            )),
+            "{found:?}"
+        );
+    }
 }
 
 #[test]

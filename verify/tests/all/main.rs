@@ -1,15 +1,19 @@
 //! Tests of the verifier, as one binary.
 
 mod build;
+mod cases;
+mod causes;
 mod certificate;
 mod docs;
 mod driver;
 mod fixes;
 mod generate;
 mod growth;
+mod large;
 mod minimal;
 mod must_not_flag;
 mod oracle;
+mod overlooked;
 mod pdl;
 mod random;
 mod report;

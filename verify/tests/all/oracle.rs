@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use streamweir_trace::{
-    Access, AccessMode, BufferKind, ByteRange, EdgeKind, NodeId, PdlWait, Phase, Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, EdgeKind, NodeId, NodeKind,
+    PdlWait, Phase, PossibleAccess, Promised, Trace,
 };
 use streamweir_verify::Rule;
 
@@ -49,12 +50,258 @@ fn device(trace: &Trace, access: &Access) -> ByteRange {
         .unwrap()
 }
 
+/// Whether the next replay relies on what a buffer holds.
+fn carried(buffer: &Buffer) -> bool {
+    match buffer.kind {
+        BufferKind::Persistent | BufferKind::Foreign { .. } => true,
+        BufferKind::Workspace { .. } => false,
+        BufferKind::Scratch { .. } | BufferKind::Graph { .. } => buffer.carried,
+    }
+}
+
+/// Whether a read of a buffer needs a write in this replay.
+fn needs_write(buffer: &Buffer) -> bool {
+    match buffer.kind {
+        BufferKind::Workspace { .. } => true,
+        BufferKind::Scratch { .. } => !buffer.carried,
+        _ => false,
+    }
+}
+
+/// What a byte is to a node, and was.
+enum Meaning {
+    Buffer(BufferId),
+    Freed(BufferId),
+    Nothing,
+}
+
+/// The buffer that a byte means to a node: of those that were there the one with
+/// the shortest life, of those the one at the highest address, the longest, the
+/// last; else one that had been freed, the other way round.
+fn meaning(trace: &Trace, byte: u64, node: NodeId) -> Meaning {
+    let (mut there, mut freed) = (Vec::new(), Vec::new());
+    for (at, buffer) in trace.buffers.iter().enumerate() {
+        let (from, until) = match &buffer.kind {
+            BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } => (alloc.before.0, freed_before.map_or(u32::MAX, |free| free.0)),
+            BufferKind::Graph { alloc, .. } => (alloc.0, u32::MAX),
+            _ => (0, u32::MAX),
+        };
+        let place = (buffer.range.start, buffer.range.end, at);
+        if !buffer.range.contains_byte(byte) {
+        } else if (from..until).contains(&node.0) {
+            there.push((u32::MAX - (until - from), place));
+        } else if until <= node.0 {
+            freed.push(place);
+        }
+    }
+    match (there.iter().max(), freed.iter().min()) {
+        (Some((_, (.., at))), _) => Meaning::Buffer(BufferId::at(*at)),
+        (None, Some((.., at))) => Meaning::Freed(BufferId::at(*at)),
+        (None, None) => Meaning::Nothing,
+    }
+}
+
+/// The trace with what its nodes show, byte by byte: operands as accesses, words
+/// as possible ones; and the nodes with a word in freed memory.
+fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
+    let mut trace = given.clone();
+    let (mut outside, mut freed) = (Vec::new(), Vec::new());
+    for (at, node) in given.nodes.iter().enumerate() {
+        let node_id = NodeId::at(at);
+        let own = |access: &&Access| access.node == node_id;
+        let touched = |byte: u64, covers: &dyn Fn(AccessMode) -> bool| {
+            let mut own = given.accesses.iter().filter(own);
+            own.any(|access| covers(access.mode) && device(given, access).contains_byte(byte))
+        };
+        let operands = match &node.kind {
+            NodeKind::Memcpy(copy) => vec![
+                (copy.from, copy.bytes, AccessMode::Read),
+                (copy.to, copy.bytes, AccessMode::Write),
+            ],
+            NodeKind::Memset(fill) => vec![(fill.to, fill.bytes, AccessMode::Write)],
+            _ => Vec::new(),
+        };
+        for (start, len, mode) in operands.into_iter().filter(|operand| operand.0 != 0) {
+            for byte in start..start + len {
+                let covers = |other: AccessMode| match mode {
+                    AccessMode::Read => other.reads(),
+                    _ => other.writes(),
+                };
+                if touched(byte, &covers) {
+                    continue;
+                }
+                match meaning(given, byte, node_id) {
+                    Meaning::Buffer(buffer) | Meaning::Freed(buffer) => {
+                        let at = byte - given.buffer(buffer).range.start;
+                        let bytes = ByteRange::new(at, at + 1);
+                        trace.add_access(Access::new(node_id, buffer, bytes, mode));
+                    }
+                    Meaning::Nothing => outside.push((node_id, byte, mode)),
+                }
+            }
+        }
+        let NodeKind::Kernel(kernel) = &node.kind else {
+            continue;
+        };
+        let words = kernel.params.iter().map(|param| param.address().unwrap());
+        for word in words.filter(|&word| word != 0) {
+            let listed = given.possible.iter().any(|other| {
+                let start = given.buffer(other.buffer).range.start;
+                let bytes = other.bytes.shifted(start).unwrap();
+                other.node == node_id && bytes.contains_byte(word)
+            });
+            let promised = given.promises.iter().any(|promise| {
+                let vouched = match &promise.what {
+                    Promised::LeftOver { .. } => true,
+                    Promised::Keeps { range, .. } => range.contains_byte(word),
+                    _ => false,
+                };
+                vouched && promise.nodes.contains(&node_id)
+            });
+            if touched(word, &|_| true) || listed || promised {
+                continue;
+            }
+            match meaning(given, word, node_id) {
+                Meaning::Buffer(buffer) => trace.possible.push(PossibleAccess {
+                    node: node_id,
+                    buffer,
+                    bytes: ByteRange::new(0, given.buffer(buffer).range.len()),
+                    param: 0,
+                    offset: 0,
+                }),
+                Meaning::Freed(_) => freed.push(node_id),
+                Meaning::Nothing => {}
+            }
+        }
+    }
+    // Neighbouring bytes outside of all buffers are one piece of memory.
+    let bytes: BTreeSet<u64> = outside.iter().map(|&(_, byte, _)| byte).collect();
+    let first = |byte: u64| {
+        let mut start = byte;
+        while bytes.contains(&(start - 1)) {
+            start -= 1;
+        }
+        start
+    };
+    for (node, byte, mode) in outside {
+        let start = first(byte);
+        let mut end = byte;
+        while bytes.contains(&end) {
+            end += 1;
+        }
+        let range = ByteRange::new(start, end);
+        let known = trace.buffers[given.buffers.len()..].iter();
+        let at = known.into_iter().position(|buffer| buffer.range == range);
+        let buffer = match at {
+            Some(at) => BufferId::at(given.buffers.len() + at),
+            None => trace.add_buffer(Buffer::persistent("outside", range)),
+        };
+        let bytes = ByteRange::new(byte - start, byte - start + 1);
+        trace.add_access(Access::new(node, buffer, bytes, mode));
+    }
+    (trace, freed)
+}
+
+/// R4 and R8 of memory that the graph allocates: which free node belongs to which
+/// allocation, and who touches the bytes out of their time.
+fn graph_memory(trace: &Trace, count: usize) -> Found {
+    let reached = closure(trace);
+    let ends = |first: NodeId, then: NodeId, wait: usize| {
+        first != then && reached[3 * first.index() + 2][3 * then.index() + wait]
+    };
+    let mut found = Found::new();
+    // (allocation, its free node, its bytes where they are known)
+    let mut made: Vec<(NodeId, Option<NodeId>, ByteRange)> = Vec::new();
+    let mut taken = Vec::new();
+    for (at, node) in trace.nodes.iter().enumerate() {
+        if let NodeKind::MemAlloc(alloc) = &node.kind {
+            let bytes = ByteRange::new(alloc.at, alloc.at + alloc.bytes);
+            let frees = trace.nodes.iter().enumerate();
+            let free = frees.map(|(at, node)| (NodeId::at(at), &node.kind));
+            let free = free
+                .filter(|(_, kind)| {
+                    matches!(kind, NodeKind::MemFree(free) if free.at == alloc.at && alloc.at != 0)
+                })
+                .map(|(id, _)| id)
+                .find(|id| !taken.contains(id));
+            taken.extend(free);
+            made.push((NodeId::at(at), free, bytes));
+        }
+    }
+    for (at, node) in trace.nodes.iter().enumerate() {
+        let id = NodeId::at(at);
+        if matches!(&node.kind, NodeKind::MemFree(free) if free.at != 0) && !taken.contains(&id) {
+            let NodeKind::MemFree(free) = &node.kind else {
+                continue;
+            };
+            let twice = made
+                .iter()
+                .find(|(_, by, bytes)| by.is_some() && bytes.start == free.at);
+            found.insert((Rule::FreeTooEarly, Some(id), twice.and_then(|made| made.1)));
+        }
+    }
+    for &(alloc, free, _) in &made {
+        if let Some(free) = free
+            && !ends(alloc, free, 0)
+        {
+            found.insert((Rule::FreeTooEarly, Some(alloc), Some(free)));
+        }
+    }
+    for access in trace.accesses[..count]
+        .iter()
+        .filter(|a| !a.bytes.is_empty())
+    {
+        let wait = usize::from(access.phase == Phase::AfterWait);
+        if let BufferKind::Graph { alloc, .. } = trace.buffer(access.buffer).kind {
+            let free = made
+                .iter()
+                .find(|made| made.0 == alloc)
+                .and_then(|made| made.1);
+            if let Some(free) = free
+                && !ends(access.node, free, 0)
+            {
+                found.insert((Rule::FreeTooEarly, Some(access.node), Some(free)));
+            }
+            continue;
+        }
+        let bytes = device(trace, access);
+        let known = made.iter().filter(|(alloc, ..)| {
+            matches!(&trace.node(*alloc).kind, NodeKind::MemAlloc(made) if made.at != 0)
+        });
+        let near: Vec<_> = known.filter(|made| made.2.overlaps(&bytes)).collect();
+        let began = |alloc| ends(alloc, access.node, wait);
+        let over = |free: Option<NodeId>| free.is_some_and(|free| !ends(access.node, free, 0));
+        let missing = (bytes.start..bytes.end).any(|byte| {
+            let mut here = near
+                .iter()
+                .filter(|made| made.2.contains_byte(byte))
+                .peekable();
+            here.peek().is_some() && !here.any(|made| began(made.0) && !over(made.1))
+        });
+        if !missing {
+            continue;
+        }
+        if let Some((_, free, _)) = near.iter().find(|made| began(made.0) && over(made.1)) {
+            found.insert((Rule::FreeTooEarly, Some(access.node), *free));
+        } else if let Some((alloc, ..)) = near.iter().find(|made| !began(made.0)) {
+            found.insert((Rule::OwnerGone, Some(access.node), Some(*alloc)));
+        }
+    }
+    found
+}
+
 /// The hazards of a trace, and those of them that are proven: what the declared
-/// accesses alone show. An access that is only possible counts as a read and
-/// write, unless its node declares all of its bytes; as a write it may be what
-/// a read needs, as a read it needs nothing.
-pub(crate) fn oracle(trace: &Trace) -> (Found, Found) {
-    let proven = declared(trace);
+/// accesses and the operands alone show. An access that is only possible counts as
+/// a read and write, unless its node declares all of its bytes; as a write it may
+/// be what a read needs, as a read it needs nothing.
+pub(crate) fn oracle(given: &Trace) -> (Found, Found) {
+    let (trace, freed) = shown(given);
+    let count = trace.accesses.len();
+    let proven = declared(&trace);
     let mut any = trace.clone();
     for word in &trace.possible {
         let covered = |byte: u64| {
@@ -74,13 +321,35 @@ pub(crate) fn oracle(trace: &Trace) -> (Found, Found) {
         |hazard: &&(Rule, Option<NodeId>, Option<NodeId>)| hazard.0 != Rule::ReadBeforeWrite;
     // Reads of possible accesses are not of the trace: what of R13 they raise
     // goes, and what a possible write covers is no longer proven.
-    let surely = reads(&any, trace.accesses.len());
+    let surely = reads(&any, count);
     let mut proven_all: Found = proven.iter().filter(other).copied().collect();
     proven_all.extend(surely);
     let mut all: Found = proven.clone();
     all.extend(with_possible.iter().filter(other));
-    proven_all.extend(overwritten(&any, trace.accesses.len()));
-    all.extend(overwritten(&any, any.accesses.len()));
+    proven_all.extend(overwritten(&any, count, count));
+    all.extend(overwritten(&any, count, any.accesses.len()));
+    let foreign = |hazard: &(Rule, Option<NodeId>, Option<NodeId>)| {
+        let free = |kind: &NodeKind| matches!(kind, NodeKind::MemFree(_));
+        hazard.0 == Rule::FreeTooEarly
+            && hazard.2.is_none()
+            && hazard.1.is_some_and(|node| free(&trace.node(node).kind))
+    };
+    let owners: BTreeSet<u64> = trace.buffers.iter().map(|b| b.range.start).collect();
+    proven_all.extend(graph_memory(&any, count).into_iter().filter(|hazard| {
+        // A free of what the graph does not allocate is proven where it is that of
+        // a buffer.
+        let at = |node: NodeId| match &trace.node(node).kind {
+            NodeKind::MemFree(free) => free.at,
+            _ => 0,
+        };
+        !foreign(hazard) || hazard.1.is_some_and(|node| owners.contains(&at(node)))
+    }));
+    all.extend(graph_memory(&any, any.accesses.len()));
+    all.extend(
+        freed
+            .into_iter()
+            .map(|node| (Rule::OwnerGone, Some(node), None)),
+    );
     (all, proven_all)
 }
 
@@ -94,11 +363,7 @@ fn reads(trace: &Trace, count: usize) -> Found {
     };
     trace.accesses[..count]
         .iter()
-        .filter(|read| {
-            let buffer = trace.buffer(read.buffer);
-            let scratch = matches!(buffer.kind, BufferKind::Scratch { .. });
-            scratch && !buffer.carried && read.mode.reads()
-        })
+        .filter(|read| needs_write(trace.buffer(read.buffer)) && read.mode.reads())
         .filter(|read| {
             (read.bytes.start..read.bytes.end).any(|byte| {
                 !trace.accesses.iter().any(|write| {
@@ -115,19 +380,21 @@ fn reads(trace: &Trace, count: usize) -> Found {
 }
 
 /// R2 with one access, of the first `count`: it writes a byte of a carried
-/// buffer of which no access touches it.
-fn overwritten(trace: &Trace, count: usize) -> Found {
+/// buffer of which no access of the first `declared` touches it.
+fn overwritten(trace: &Trace, declared: usize, count: usize) -> Found {
     let mut found = Found::new();
     for write in trace.accesses[..count].iter().filter(|a| a.mode.writes()) {
         let written = device(trace, write);
         for (at, owner) in trace.buffers.iter().enumerate() {
             let touches = |byte: u64| {
-                let own = trace.accesses.iter().filter(|a| a.buffer.index() == at);
-                own.into_iter()
+                let own = trace.accesses[..declared].iter();
+                own.filter(|a| a.buffer.index() == at)
                     .any(|a| device(trace, a).contains_byte(byte))
             };
             let lost = |byte| owner.range.contains_byte(byte) && !touches(byte);
-            if owner.carried && write.buffer.index() != at && (written.start..written.end).any(lost)
+            if carried(owner)
+                && write.buffer.index() != at
+                && (written.start..written.end).any(lost)
             {
                 found.insert((Rule::SharedBytes, Some(write.node), None));
             }
@@ -168,7 +435,7 @@ fn declared(trace: &Trace) -> Found {
             if !x.mode.writes() && !y.mode.writes() {
                 continue;
             }
-            let carried = |a: &Access| trace.buffer(a.buffer).carried;
+            let carried = |a: &Access| carried(trace.buffer(a.buffer));
             let spoilt = (carried(x) && y.mode.writes())
                 || (carried(y) && x.mode.writes() && y.mode.reads());
             // Some other pair of the same two buffers, ordered and earlier,
@@ -191,31 +458,29 @@ fn declared(trace: &Trace) -> Found {
     }
     for &access in &touching {
         let buffer = trace.buffer(access.buffer);
-        let (alloc, freed_before) = match &buffer.kind {
+        match &buffer.kind {
             BufferKind::Scratch {
                 alloc,
                 freed_before,
                 ..
-            } => (alloc, freed_before),
-            BufferKind::Graph { alloc, .. } => {
-                if !before(*alloc, access) {
-                    found.insert((Rule::OwnerGone, Some(access.node), Some(*alloc)));
+            } => {
+                for &node in &alloc.frontier {
+                    if !before(node, access) {
+                        found.insert((Rule::OwnerGone, Some(access.node), Some(node)));
+                    }
                 }
-                continue;
+                if (alloc.frontier.is_empty() && access.node < alloc.before)
+                    || freed_before.is_some_and(|freed| access.node >= freed)
+                {
+                    found.insert((Rule::OwnerGone, Some(access.node), None));
+                }
             }
-            BufferKind::Workspace { .. } | BufferKind::Persistent => continue,
-        };
-        for &node in &alloc.frontier {
-            if !before(node, access) {
-                found.insert((Rule::OwnerGone, Some(access.node), Some(node)));
+            BufferKind::Graph { alloc, .. } if !before(*alloc, access) => {
+                found.insert((Rule::OwnerGone, Some(access.node), Some(*alloc)));
             }
+            _ => {}
         }
-        if (alloc.frontier.is_empty() && access.node < alloc.before)
-            || freed_before.is_some_and(|freed| access.node >= freed)
-        {
-            found.insert((Rule::OwnerGone, Some(access.node), None));
-        }
-        if buffer.carried || !access.mode.reads() {
+        if !needs_write(buffer) || !access.mode.reads() {
             continue;
         }
         let covered = |byte: u64| {
@@ -234,7 +499,7 @@ fn declared(trace: &Trace) -> Found {
 }
 
 fn spoils(trace: &Trace, first: &Access, then: &Access) -> bool {
-    let carried = |a: &Access| trace.buffer(a.buffer).carried;
+    let carried = |a: &Access| carried(trace.buffer(a.buffer));
     (carried(first) && then.mode.writes())
         || (carried(then) && first.mode.writes() && then.mode.reads())
 }

@@ -2,14 +2,18 @@
 
 use proptest::prelude::*;
 use streamweir_trace::{
-    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, Edge, EdgeKind, Node,
-    NodeId, NodeKind, PdlWait, Phase, PossibleAccess, Stream, StreamId, Trace,
+    Access, AccessMode, AllocNode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, CopyNode,
+    Edge, EdgeKind, FillNode, FreeNode, Node, NodeId, NodeKind, Param, PdlWait, Phase,
+    PossibleAccess, Promise, Promised, Stream, StreamId, Trace, Unfreed,
 };
-use streamweir_verify::{Hazard, Options, Rule, Verdict, certificate, verify, verify_with};
+use streamweir_verify::{Hazard, Options, Report, Rule, Verdict, certificate, verify, verify_with};
 
 use crate::oracle::{Found, oracle};
 
 const BYTES: u64 = 12;
+
+/// The first address. An operand at null is not known.
+const BASE: u64 = 4;
 
 fn mode() -> impl Strategy<Value = AccessMode> {
     use AccessMode::*;
@@ -20,17 +24,31 @@ fn mode() -> impl Strategy<Value = AccessMode> {
 fn buffer(nodes: usize, streams: usize) -> impl Strategy<Value = Buffer> {
     let node = 0..nodes;
     (
-        (0..2 * BYTES, 0..=BYTES / 2),
+        (BASE..BASE + 2 * BYTES, 0..=BYTES / 2),
         0..streams,
         proptest::collection::vec(node.clone(), 0..2),
         node.clone(),
         proptest::option::weighted(0.3, node),
-        prop_oneof![6 => Just(0_u8), 1 => Just(1), 1 => Just(2), 1 => Just(3)],
+        prop_oneof![6 => Just(0_u8), 1 => Just(1), 1 => Just(2), 1 => Just(3), 1 => Just(4), 1 => Just(5)],
     )
         .prop_map(|((start, len), stream, frontier, before, freed, kind)| {
             let range = ByteRange::new(start, start + len);
-            if kind == 1 {
-                return Buffer::persistent("p", range);
+            if kind == 1 || kind == 4 {
+                // Kept whatever is said of it.
+                return Buffer {
+                    carried: kind == 1,
+                    ..Buffer::persistent("p", range)
+                };
+            }
+            if kind == 5 {
+                return Buffer {
+                    name: "w".into(),
+                    kind: BufferKind::Workspace {
+                        stream: StreamId::at(stream),
+                    },
+                    range,
+                    carried: false,
+                };
             }
             if kind == 3 {
                 let alloc = NodeId::at(before);
@@ -79,6 +97,8 @@ prop_compose! {
             (0..nodes, any::<prop::sample::Index>(), any::<(u64, u64)>()),
             0..=3,
         ),
+        shown in proptest::collection::vec((0..nodes, 0..7_u8, 1..BASE + 3 * BYTES, 1..BASE + 3 * BYTES, 1..5_u64), 0..=4),
+        shows in proptest::bool::weighted(0.4),
     ) -> Trace {
         let mut trace = Trace::new("random");
         trace.add_stream(Stream::origin("0"));
@@ -106,8 +126,14 @@ prop_compose! {
         // Streams that the trace lacks hold no node; let their pools be main's.
         let streams = trace.streams.len();
         for mut buffer in buffers {
-            if let BufferKind::Scratch { stream, .. } = &mut buffer.kind {
-                *stream = StreamId::at(stream.index() % streams);
+            match &mut buffer.kind {
+                BufferKind::Scratch { stream, .. } | BufferKind::Workspace { stream } => {
+                    *stream = StreamId::at(stream.index() % streams);
+                }
+                BufferKind::Graph { alloc, .. } => {
+                    trace.nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode::default());
+                }
+                BufferKind::Persistent | BufferKind::Foreign { .. } => {}
             }
             trace.add_buffer(buffer);
         }
@@ -134,16 +160,71 @@ prop_compose! {
                 offset: 0,
             });
         }
+        trace.unfreed = Unfreed::FreedByLauncher;
+        for (node, kind, at, other, bytes) in shown.into_iter().filter(|_| shows) {
+            show(&mut trace, NodeId::at(node), kind, [at, other], bytes);
+        }
         trace
     }
 }
 
+/// Lets a node show something: operands, words, memory of the graph, or a promise
+/// about its words.
+fn show(trace: &mut Trace, id: NodeId, kind: u8, [at, other]: [u64; 2], bytes: u64) {
+    let node = &mut trace.nodes[id.index()];
+    let what = match (kind, &mut node.kind) {
+        (0 | 1, NodeKind::Kernel(kernel)) => {
+            kernel.params.push(Param {
+                name: String::new(),
+                offset: 8 * kernel.params.len() as u32,
+                bytes: at.to_le_bytes().to_vec(),
+                pointer: None,
+            });
+            return;
+        }
+        (5, _) => Promised::LeftOver {
+            words: 1,
+            buffers: Vec::new(),
+            reason: String::new(),
+        },
+        (6, _) => Promised::Keeps {
+            name: String::new(),
+            range: ByteRange::new(at, at + bytes),
+            owner: String::new(),
+        },
+        // A node that a buffer names stays what it is.
+        (_, NodeKind::MemAlloc(_)) => return,
+        (2, _) => {
+            node.kind = NodeKind::Memset(FillNode::linear(at, bytes, 0));
+            return;
+        }
+        (3, _) => {
+            node.kind = NodeKind::Memcpy(CopyNode::linear(at, other, bytes));
+            return;
+        }
+        (_, _) if other % 2 == 0 => {
+            node.kind = NodeKind::MemAlloc(AllocNode { at, bytes });
+            return;
+        }
+        (_, _) => {
+            node.kind = NodeKind::MemFree(FreeNode { at });
+            return;
+        }
+    };
+    trace.promises.push(Promise {
+        of: "k".into(),
+        nodes: vec![id],
+        what,
+        line: None,
+    });
+}
+
 /// The rules that the oracle knows.
 fn known(rule: Rule) -> bool {
-    use Rule::{OwnerGone, ReadBeforeWrite, SharedBytes, UnorderedConflict};
+    use Rule::{FreeTooEarly, OwnerGone, ReadBeforeWrite, SharedBytes, UnorderedConflict};
     matches!(
         rule,
-        OwnerGone | ReadBeforeWrite | SharedBytes | UnorderedConflict
+        FreeTooEarly | OwnerGone | ReadBeforeWrite | SharedBytes | UnorderedConflict
     )
 }
 
@@ -158,9 +239,9 @@ fn found(trace: &Trace) -> (Found, Found) {
     };
     let report = with(usize::MAX);
     assert_eq!(report.hazards.len() as u64, report.hazards_total);
-    let half = with(report.hazards.len() / 2);
-    assert_eq!(half.hazards, report.hazards[..report.hazards.len() / 2]);
-    assert_eq!(half.hazards_total, report.hazards_total);
+    let all = pairs(&report);
+    let half = with(all.len() / 2);
+    assert_eq!(pairs(&half), all[..all.len() / 2]);
     assert_eq!(half.verdict, report.verdict);
     let any_proven = report.hazards.iter().any(|hazard| hazard.proven);
     let verdict = match report.hazards.is_empty() {
@@ -172,22 +253,45 @@ fn found(trace: &Trace) -> (Found, Found) {
     if let Some(certificate) = &report.certificate {
         certificate::check(trace, certificate).unwrap();
     }
-    let hazards = || report.hazards.iter().filter(|hazard| known(hazard.rule));
-    let key = |hazard: &Hazard| {
+    let found = |proven: bool| {
+        let hazards = report.hazards.iter().filter(|hazard| known(hazard.rule));
+        let hazards = hazards.filter(|hazard| hazard.proven || !proven);
         // R13 may name the write that comes too late; what is wrong is the
         // read.
-        let second = match hazard.rule {
-            Rule::ReadBeforeWrite => None,
-            _ => hazard.second.as_ref().and_then(|site| site.node),
+        let key = |(rule, first, second)| match rule {
+            Rule::ReadBeforeWrite => (rule, first, None),
+            _ => (rule, first, second),
         };
-        (hazard.rule, hazard.first.node, second)
+        hazards.flat_map(of_hazard).map(key).collect()
     };
-    let proven = hazards().filter(|hazard| hazard.proven).map(key).collect();
-    (hazards().map(key).collect(), proven)
+    (found(false), found(true))
+}
+
+/// The pairs of nodes of a hazard, its members' included.
+fn of_hazard(hazard: &Hazard) -> Vec<(Rule, Option<NodeId>, Option<NodeId>)> {
+    let second = hazard.second.as_ref().and_then(|site| site.node);
+    let members = hazard.members.iter();
+    let members = members.map(|member| (hazard.rule, member.first.node, member.second.node));
+    [(hazard.rule, hazard.first.node, second)]
+        .into_iter()
+        .chain(members)
+        .collect()
+}
+
+/// The pairs of nodes of all hazards, in order.
+fn pairs(report: &Report) -> Vec<(Rule, Option<NodeId>, Option<NodeId>)> {
+    let mut all: Vec<_> = report.hazards.iter().flat_map(of_hazard).collect();
+    all.sort_unstable();
+    all
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    // `PROPTEST_CASES` asks for more.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(3000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn the_same_hazards_as_the_definition(trace in trace()) {
@@ -217,7 +321,7 @@ fn corrupt(certificate: &mut certificate::Certificate, kind: u8, at: usize, othe
     let order = &mut certificate.order;
     let nodes = order.len();
     let (x, y) = (at % nodes, other % nodes);
-    match kind % 8 {
+    match kind % 12 {
         0 => order.swap(x, y),
         1 => order[x].1 = order[y].1,
         2 => order[x].0 = order[y].0,
@@ -228,7 +332,11 @@ fn corrupt(certificate: &mut certificate::Certificate, kind: u8, at: usize, othe
         }
         5 => drop(certificate.turns.pop()),
         6 => certificate.freed.push((NodeId::at(x), NodeId::at(y))),
-        _ => certificate.not_analysed.push(NodeId::at(x)),
+        7 => certificate.not_analysed.push(NodeId::at(x)),
+        8 => certificate.turns.push(BufferId::at(other)),
+        9 => certificate.turns.extend(certificate.turns.first().copied()),
+        10 => drop(certificate.not_analysed.pop()),
+        _ => certificate.not_analysed.push(NodeId::at(nodes + at)),
     }
 }
 
@@ -243,7 +351,7 @@ fn spoil(trace: &mut Trace, kind: u8, at: usize, other: usize) {
         1 => {
             let at = at % trace.buffers.len();
             let range = &mut trace.buffers[at].range;
-            *range = ByteRange::from_len(other as u64 % (2 * BYTES), range.len()).unwrap();
+            *range = ByteRange::from_len(BASE + other as u64 % (2 * BYTES), range.len()).unwrap();
         }
         2 | 3 if !trace.accesses.is_empty() => {
             let at = at % trace.accesses.len();
@@ -257,6 +365,53 @@ fn spoil(trace: &mut Trace, kind: u8, at: usize, other: usize) {
         }
         _ => {}
     }
+}
+
+/// What a certificate lists is listed exactly: an entry more, be it another time or
+/// of nothing that there is, and one less are refused.
+#[test]
+fn nothing_may_be_added_to_a_certificate_or_left_out() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let mut runner = TestRunner::deterministic();
+    let mut tried = 0;
+    for _ in 0..600 {
+        let trace = trace().new_tree(&mut runner).unwrap().current();
+        if verify(&trace).unwrap().verdict != Verdict::Safe {
+            continue;
+        }
+        let good = certificate::claim(&trace).unwrap();
+        if certificate::check(&trace, &good).is_err() {
+            // Buffers hand bytes to each other in a circle.
+            continue;
+        }
+        let refused = |forge: &dyn Fn(&mut certificate::Certificate)| {
+            let mut forged = good.clone();
+            forge(&mut forged);
+            assert!(certificate::check(&trace, &forged).is_err(), "{forged:?}");
+        };
+        for node in 0..trace.nodes.len() + 2 {
+            refused(&|c| c.not_analysed.push(NodeId::at(node)));
+            refused(&|c| c.order.push((NodeId::at(node), 0)));
+        }
+        for buffer in 0..trace.buffers.len() + 2 {
+            refused(&|c| c.turns.insert(0, BufferId::at(buffer)));
+            refused(&|c| c.turns.push(BufferId::at(buffer)));
+        }
+        for at in 0..good.turns.len() {
+            refused(&|c| _ = c.turns.remove(at));
+        }
+        for at in 0..good.not_analysed.len() {
+            refused(&|c| _ = c.not_analysed.remove(at));
+        }
+        for pair in good.freed.clone() {
+            refused(&|c| c.freed.push(pair));
+            refused(&|c| c.freed.retain(|other| *other != pair));
+        }
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried}");
 }
 
 /// Whatever a certificate says, the checker accepts it for safe traces alone. From

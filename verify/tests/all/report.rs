@@ -42,7 +42,8 @@ fn text() {
        = buffer: b0 "scores", scratch, tag "main", at 0x1000..0x1400
        = buffer: b1 "query", scratch, tag "main", at 0x1200..0x1600
        = bytes: 0x1200..0x1400 (512 bytes)
-       = help: add a join of stream "side", after n1 `logits`, into "main" before n2 `attend`
+       = help: keep "scores" until a join covers n1 `logits`: the host let go of it before that; or add a join of stream "side", after n1 `logits`, into "main" before n2 `attend`
+       = or: give "query" bytes of its own
        = see: https://github.com/streamweir/streamweir/blob/main/docs/hazards.md#r2
 
     hazard[R6]: the work of stream "side" is not joined

@@ -330,10 +330,10 @@ fn r11_workspace_of_another_stream() {
     cap.join(SIDE, MAIN);
     let two = cap.node(SIDE, "gemm");
     cap.join(MAIN, SIDE);
-    cap.all(one, ReadWrite, w);
+    cap.all(one, Write, w);
     let trace = cap.trace.clone();
     safe(&trace);
-    cap.all(two, ReadWrite, w);
+    cap.all(two, Write, w);
     let trace = cap.end();
     assert_eq!(broken(&trace), [(Rule::LibraryState, N(1), None)]);
     safe(&verify(&trace).unwrap().hazards[0].fix.apply(&trace));

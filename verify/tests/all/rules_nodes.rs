@@ -29,10 +29,14 @@ impl Capture {
     }
 
     fn graph_memory(&mut self, alloc: NodeId, free: Option<NodeId>) -> BufferId {
+        let at = match &self.trace.node(alloc).kind {
+            NodeKind::MemAlloc(made) if made.at != 0 => made.at,
+            _ => AT,
+        };
         self.trace.add_buffer(Buffer {
             name: "a".into(),
             kind: BufferKind::Graph { alloc, free },
-            range: ByteRange::new(AT, AT + 64),
+            range: ByteRange::new(at, at + 64),
             carried: false,
         })
     }

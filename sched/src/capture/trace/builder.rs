@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
-    Access, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge, EdgeKind,
-    FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, PointerParam, SourceLine, Stream,
-    StreamEnd, Trace,
+    Access, AccessMode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge,
+    EdgeKind, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, PointerParam,
+    SourceLine, Stream, StreamEnd, Trace,
 };
 
 use super::read_back::ReadBack;
@@ -146,8 +146,17 @@ impl<'a> Builder<'a> {
         trace.assumptions.extend(early::assumption(self.recording));
         for access in &self.recording.accesses {
             let buffer = self.buffer_id(access.buffer);
-            for node in self.nodes_of(access.command as usize) {
-                trace.add_access(Access::new(node, buffer, access.bytes, access.mode));
+            let command = access.command as usize;
+            let by_a_library =
+                matches!(self.recording.commands[command].what, What::Foreign { .. });
+            let workspace = matches!(trace.buffer(buffer).kind, BufferKind::Workspace { .. });
+            let mode = match access.mode {
+                // What a library finds in its workspace is nothing that it relies on.
+                AccessMode::ReadWrite if by_a_library && workspace => AccessMode::Write,
+                mode => mode,
+            };
+            for node in self.nodes_of(command) {
+                trace.add_access(Access::new(node, buffer, access.bytes, mode));
             }
         }
         trace
@@ -327,7 +336,7 @@ impl<'a> Builder<'a> {
                 name: block.name.to_string(),
                 kind,
                 range: block.range,
-                carried: block.kind == BlockKind::Workspace,
+                carried: false,
             });
         }
     }

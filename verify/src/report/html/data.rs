@@ -210,7 +210,9 @@ fn buffers(trace: &Trace, layout: &Layout, space: &Space, texts: &mut Texts) -> 
         .map(|(at, buffer)| {
             let node = |id: NodeId| layout.column.get(id.index()).copied();
             let (first, last) = match buffer.kind {
-                BufferKind::Persistent | BufferKind::Workspace { .. } => whole,
+                BufferKind::Persistent
+                | BufferKind::Workspace { .. }
+                | BufferKind::Foreign { .. } => whole,
                 BufferKind::Graph { alloc, free } => (
                     node(alloc).unwrap_or(0),
                     free.and_then(node).unwrap_or(whole.1),

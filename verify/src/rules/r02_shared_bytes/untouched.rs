@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Such a buffer has no access to be compared with, but each replay destroys
-//! what it holds. What the buffer's own nodes touch is a matter of pairs.
+//! what it holds. What the buffer's own nodes are declared to touch is a matter of
+//! pairs.
 //!
 //! # What it costs
 //! With `b` buffers, `c` of them carried, and `a` accesses: O((b + c) log c) for
@@ -16,7 +17,7 @@
 use streamweir_trace::{BufferId, ByteRange, RangeSet};
 
 use super::{Cause, move_away};
-use crate::accesses::Recent;
+use crate::accesses::{Recent, Touch};
 use crate::context::Context;
 use crate::findings::{Finding, Findings};
 use crate::fix::Fix;
@@ -32,16 +33,12 @@ struct Kept {
 
 pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     let kept = kept(context);
-    if kept.is_empty() {
+    if kept.pieces.is_empty() {
         return;
     }
     let mut node = None;
     for touch in context.accesses.all().filter(|touch| touch.mode.writes()) {
-        let at = kept.partition_point(|kept| kept.bytes.end <= touch.bytes.start);
-        let Some((kept, bytes)) = kept
-            .get(at)
-            .and_then(|kept| Some((kept, kept.bytes.intersect(&touch.bytes)?)))
-        else {
+        let Some((kept, bytes)) = kept.first_of_others(&touch) else {
             continue;
         };
         // The findings of one node are one hazard.
@@ -59,9 +56,34 @@ pub(super) fn check(context: &Context<'_>, findings: &Findings) {
     }
 }
 
-/// The bytes that are kept and not touched, in order and each once. Those of
-/// buffers that share nothing with a written one may be left out.
-fn kept(context: &Context<'_>) -> Vec<Kept> {
+/// Pieces of kept bytes by first byte.
+struct AllKept {
+    pieces: Vec<Kept>,
+    /// For each piece, the furthest end among it and all before it.
+    reach: Vec<u64>,
+}
+
+impl AllKept {
+    /// The lowest bytes of an access that are kept for another buffer. What the
+    /// buffer itself may do to its bytes, by a word, is its own affair.
+    fn first_of_others(&self, touch: &Touch) -> Option<(Kept, ByteRange)> {
+        let bytes = touch.bytes;
+        let until = self
+            .pieces
+            .partition_point(|kept| kept.bytes.start < bytes.end);
+        let near = (0..until)
+            .rev()
+            .take_while(|&at| self.reach[at] > bytes.start)
+            .map(|at| self.pieces[at]);
+        let others = near.filter(|kept| kept.owner != touch.buffer);
+        let met = others.filter_map(|kept| Some((kept, kept.bytes.intersect(&bytes)?)));
+        met.min_by_key(|(kept, bytes)| (bytes.start, kept.owner))
+    }
+}
+
+/// The bytes that are kept and not touched. Those of buffers that share nothing
+/// with a written one may be left out.
+fn kept(context: &Context<'_>) -> AllKept {
     let range = |id: BufferId| context.trace.buffer(id).range;
     let mut carried: Vec<BufferId> = (0..context.trace.buffers.len())
         .map(BufferId::at)
@@ -76,20 +98,23 @@ fn kept(context: &Context<'_>) -> Vec<Kept> {
             runs.get(at).is_some_and(|run| run.overlaps(&range(id)))
         })
         .flat_map(|owner| {
-            let touched = context.accesses.of(owner).map(|touch| touch.bytes);
-            let touched: RangeSet = touched.collect();
+            // A word may touch nothing, so it hides no byte.
+            let touched = context.accesses.of(owner).filter(|touch| touch.declared);
+            let touched: RangeSet = touched.map(|touch| touch.bytes).collect();
             let gaps: Vec<ByteRange> = touched.gaps(range(owner)).collect();
             gaps.into_iter().map(move |bytes| Kept { bytes, owner })
         })
         .collect();
     kept.sort_by_key(|kept| (kept.bytes, kept.owner));
-    let mut end = 0;
-    kept.retain_mut(|kept| {
-        kept.bytes.start = kept.bytes.start.max(end);
-        end = end.max(kept.bytes.end);
-        kept.bytes.start < kept.bytes.end
+    let mut furthest = 0;
+    let ends = kept.iter().map(|kept| {
+        furthest = kept.bytes.end.max(furthest);
+        furthest
     });
-    kept
+    AllKept {
+        reach: ends.collect(),
+        pieces: kept,
+    }
 }
 
 /// The runs of bytes of carried buffers, given in order of address, in which

@@ -75,6 +75,17 @@ impl Growth {
     }
 }
 
+impl Growth {
+    /// What brings the pool down to what it needs.
+    pub fn remedy(&self) -> &'static str {
+        if self.floor < self.peak {
+            "make it a planned capture, which places buffers by when they are used and not by when the host lets go of them"
+        } else {
+            "let freed bytes be used again where the graph orders it: take the buffers from pools that share bytes in order, or make it a planned capture"
+        }
+    }
+}
+
 impl fmt::Display for Growth {
     /// One line: "the scratch of tag "main" reserves 404.0 MiB for 40.0 MiB live at
     /// once; 38.5 MiB would do".

@@ -81,7 +81,7 @@ fn refuses_what_breaks_the_rules_about_the_capture_itself() {
                 range: ByteRange::new(0x9000, 0x9040),
                 carried: false,
             });
-            t.add_access(Access::new(NodeId(3), workspace, bytes, ReadWrite));
+            t.add_access(Access::new(NodeId(3), workspace, bytes, Write));
         };
         assert_eq!(forged(&trace, workspace), refused);
     }
@@ -199,7 +199,7 @@ fn a_workspace_on_no_known_stream() {
         range: ByteRange::new(0, 64),
         carried: false,
     });
-    cap.all(node, ReadWrite, workspace);
+    cap.all(node, Write, workspace);
     let mut trace = cap.end();
     assert_eq!(forged(&trace, |_| {}), Some(("R11", Some(node))));
     trace.nodes[node.index()].stream = None;

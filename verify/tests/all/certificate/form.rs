@@ -188,14 +188,28 @@ fn the_digest_covers_what_the_file_says() {
     assert_eq!(seen.len(), count);
 }
 
-/// The promise of the checker is that it can be read in one sitting.
+/// The promise of the checker is that it can be read in one sitting, and that it
+/// shares nothing with the verifier but the form of a certificate.
 #[test]
-fn the_checker_is_one_file_of_at_most_450_lines_of_code() {
-    let file = include_str!("../../../src/certificate/check.rs");
+fn the_checker_is_short_and_shares_nothing() {
+    let files = [
+        include_str!("../../../src/certificate/check/mod.rs"),
+        include_str!("../../../src/certificate/check/order.rs"),
+        include_str!("../../../src/certificate/check/frees.rs"),
+        include_str!("../../../src/certificate/check/table.rs"),
+        include_str!("../../../src/certificate/check/bytes.rs"),
+    ];
     let code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
-    assert!(file.lines().filter(code).count() <= 450);
-    for shared in ["crate::", "super::super", "super::claim", "super::turns"] {
-        assert!(!file.contains(shared), "the checker shares {shared}");
+    let lines: Vec<usize> = files
+        .iter()
+        .map(|file| file.lines().filter(code).count())
+        .collect();
+    assert!(lines.iter().all(|&lines| lines <= 300), "{lines:?}");
+    assert!(lines.iter().sum::<usize>() <= 750, "{lines:?}");
+    for file in files {
+        for shared in ["crate::", "super::super::super", "::claim", "::turns::"] {
+            assert!(!file.contains(shared), "the checker shares {shared}");
+        }
     }
 }
 

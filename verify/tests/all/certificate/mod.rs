@@ -48,15 +48,19 @@ fn forged(trace: &Trace, spoil: impl FnOnce(&mut Trace)) -> Option<(&'static str
     }
 }
 
-/// Two workspaces of `main` in the same bytes: buffers of which a read needs no
-/// write before it and nothing is carried, so that R1 and R2 stand alone.
+/// Two buffers of the graph's own memory in the same bytes: buffers of which a read
+/// needs no write before it and nothing is carried, so that R1 and R2 stand alone.
+/// Node 0 allocates them.
 fn two_buffers() -> (Capture, [streamweir_trace::BufferId; 2]) {
-    use streamweir_trace::{Buffer, BufferKind, ByteRange};
+    use streamweir_trace::{AllocNode, Buffer, BufferKind, ByteRange, NodeKind, Unfreed};
     let mut cap = Capture::new();
+    let alloc = cap.node(MAIN, "alloc");
+    cap.trace.nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode::default());
+    cap.trace.unfreed = Unfreed::FreedByLauncher;
     let buffers = ["p", "q"].map(|name| {
         cap.trace.add_buffer(Buffer {
             name: name.into(),
-            kind: BufferKind::Workspace { stream: MAIN },
+            kind: BufferKind::Graph { alloc, free: None },
             range: ByteRange::new(0x1000, 0x1002),
             carried: false,
         })

@@ -69,6 +69,7 @@ fn r1_between_a_fork_and_a_join() {
        = buffer: b0 "keys", persistent, at 0x1000..0x1400
        = bytes: 0x1000..0x1400 (1024 bytes)
        = help: add a join of stream "side", after n4 `indexer_logits`, into "main" before n9 `store_kv`
+       = or: let n9 `store_kv` write bytes of its own instead of "keys"
        = see: https://github.com/streamweir/streamweir/blob/main/docs/hazards.md#r1
     "#);
 }

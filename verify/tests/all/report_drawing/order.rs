@@ -180,14 +180,13 @@ fn r2_between_two_uses_of_another_stream() {
 #[test]
 fn r2_between_uses_on_three_streams() {
     let mut cap = Capture::new();
-    let a = cap.persistent("state", 0x1000, 0x400);
+    let a = cap.scratch(THIRD, "state", 0x1000, 0x400);
     let first = cap.node(THIRD, "update");
     cap.join(SIDE, THIRD);
     let b = cap.scratch(SIDE, "tmp", 0x1000, 0x400);
     let between = cap.node(SIDE, "project");
     cap.join(MAIN, SIDE);
     let last = cap.node(MAIN, "emit");
-    cap.trace.buffers[a.index()].carried = false;
     cap.all(first, Write, a);
     cap.all(between, Write, b);
     cap.all(last, Read, a);

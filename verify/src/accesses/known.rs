@@ -130,7 +130,9 @@ impl KnownMemory {
                     from: *alloc,
                     until: None,
                 },
-                BufferKind::Workspace { .. } | BufferKind::Persistent => Life::WHOLE,
+                BufferKind::Workspace { .. }
+                | BufferKind::Persistent
+                | BufferKind::Foreign { .. } => Life::WHOLE,
             };
             Memory {
                 range: buffer.range,

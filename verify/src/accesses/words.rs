@@ -24,10 +24,10 @@
 use std::collections::HashSet;
 
 use streamweir_trace::{
-    Access, BufferId, ByteRange, NodeId, NodeKind, PossibleAccess, StrayMemory, StrayWord, Trace,
+    BufferId, ByteRange, NodeId, NodeKind, PossibleAccess, Promised, StrayMemory, StrayWord, Trace,
 };
 
-use crate::audit::known::{Known, KnownMemory, Meaning};
+use super::known::{Known, KnownMemory, Meaning};
 
 /// What the words of a trace's parameters make possible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,15 +42,77 @@ pub struct Words {
 ///
 /// The result is not added to the trace: put [`Words::possible`] into
 /// [`Trace::possible`] and [`Words::stray`] into [`Trace::stray`] to have them
-/// judged.
+/// judged where they say more than the buffers of the trace do.
 pub fn scan(trace: &Trace, memory: &KnownMemory) -> Words {
     scan_with(trace, |_| memory)
 }
 
 /// The same where it depends on the node which memory a word may mean.
-pub(super) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownMemory) -> Words {
-    let mut declared: Vec<&Access> = trace.accesses.iter().collect();
-    declared.sort_unstable_by_key(|access| access.node);
+pub(crate) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownMemory) -> Words {
+    scan_unexplained(trace, &Explained::of(trace), memory)
+}
+
+/// What explains the words of nodes: that a node touches the bytes that a word
+/// points to, that somebody has looked at the word, or that somebody keeps the
+/// memory or vouches for the word.
+#[derive(Debug, Default)]
+struct Explained {
+    /// Device addresses by node, sorted.
+    bytes: Vec<(NodeId, ByteRange)>,
+    left_over: HashSet<NodeId>,
+}
+
+impl Explained {
+    /// What the accesses, the listed words and the promises of a trace explain.
+    fn of(trace: &Trace) -> Self {
+        let at =
+            |buffer: BufferId, bytes: ByteRange| bytes.shifted(trace.buffer(buffer).range.start);
+        let declared = trace.accesses.iter();
+        let declared = declared.map(|access| (access.node, at(access.buffer, access.bytes)));
+        let listed = trace.possible.iter();
+        let listed = listed.map(|word| (word.node, at(word.buffer, word.bytes)));
+        let unknown = trace.unknown.iter();
+        let unknown = unknown.map(|access| (access.node, Some(access.range)));
+        let stray = trace.stray.iter();
+        let stray = stray.map(|word| (word.node, ByteRange::from_len(word.at, 1)));
+        let all = declared.chain(listed).chain(unknown).chain(stray);
+        let mut this = Self {
+            bytes: all
+                .filter_map(|(node, bytes)| Some((node, bytes?)))
+                .collect(),
+            left_over: HashSet::new(),
+        };
+        for promise in &trace.promises {
+            match promise.what {
+                Promised::LeftOver { .. } => this.left_over.extend(&promise.nodes),
+                Promised::Keeps { range, .. } => {
+                    let kept = promise.nodes.iter().map(|&node| (node, range));
+                    this.bytes.extend(kept);
+                }
+                Promised::Touches | Promised::Waits | Promised::Narrowed => {}
+            }
+        }
+        this.bytes.sort_unstable();
+        this
+    }
+
+    /// What explains words of this node; `None` when all are left over.
+    fn of_node(&self, node: NodeId) -> Option<&[(NodeId, ByteRange)]> {
+        if self.left_over.contains(&node) {
+            return None;
+        }
+        let from = self.bytes.partition_point(|(of, _)| *of < node);
+        let to = self.bytes.partition_point(|(of, _)| *of <= node);
+        Some(&self.bytes[from..to])
+    }
+}
+
+/// The words that nothing explains.
+fn scan_unexplained<'m>(
+    trace: &Trace,
+    explained: &Explained,
+    memory: impl Fn(NodeId) -> &'m KnownMemory,
+) -> Words {
     let mut words = Words::default();
     let mut seen: HashSet<(BufferId, ByteRange)> = HashSet::new();
     for (at, node) in trace.nodes.iter().enumerate() {
@@ -58,16 +120,8 @@ pub(super) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownM
             continue;
         };
         let node = NodeId::at(at);
-        let from = declared.partition_point(|access| access.node < node);
-        let to = declared.partition_point(|access| access.node <= node);
-        let explained = |address: u64| {
-            declared[from..to].iter().any(|access| {
-                let start = trace.buffer(access.buffer).range.start;
-                access
-                    .bytes
-                    .shifted(start)
-                    .is_some_and(|bytes| bytes.contains_byte(address))
-            })
+        let Some(explained) = explained.of_node(node) else {
+            continue;
         };
         seen.clear();
         let mut strays: Vec<u64> = Vec::new();
@@ -76,11 +130,14 @@ pub(super) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownM
                 continue;
             }
             for (offset, address) in of_param(param.offset, &param.bytes) {
-                if explained(address) {
-                    continue;
-                }
                 let (piece, state) = match memory(node).at(address, node) {
                     None => continue,
+                    _ if explained
+                        .iter()
+                        .any(|(_, bytes)| bytes.contains_byte(address)) =>
+                    {
+                        continue;
+                    }
                     Some(Meaning::Buffer(buffer, piece)) => {
                         let Known::Buffer { bytes, .. } = piece.known else {
                             continue;

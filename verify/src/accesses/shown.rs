@@ -1,0 +1,309 @@
+//! The table of accesses of a trace: what is declared of its nodes, and what the
+//! nodes show.
+//!
+//! # What is guaranteed
+//! What a node shows, and a declaration does not cover, is an access all the
+//! same:
+//!
+//! | shown | declared | access |
+//! | --- | --- | --- |
+//! | operand of a copy or a fill | in a mode that covers it | none more |
+//! | | not | one that is proven, of the buffer that is there at the node |
+//! | | not, and outside of all buffers | one that is proven, of memory without a name; R3 is possible of a fill, since the other side of a copy may be the host's |
+//! | word of a kernel's parameters inside a buffer | an access, a word that the trace lists, or a kept range of the node contains it; or the node's words are left over | none more |
+//! | | nothing explains it | one that is possible, of the buffer that is there at the node |
+//! | word inside a buffer that was freed | | none, and R4 is possible |
+//!
+//! All who judge a trace go through here, so a capture, an attachment, an audit
+//! and a file are judged alike.
+//!
+//! # What it costs
+//! A walk over the nodes for a trace that shows nothing new, which then is not
+//! copied.
+
+use std::borrow::Cow;
+
+use streamweir_trace::{
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, FillNode, Keeper,
+    NodeId, NodeKind, RangeSet, Trace,
+};
+
+use super::known::{Known, KnownMemory, Meaning};
+use super::words::scan_with;
+use crate::error::VerifyError;
+
+/// The most rows of one copy or fill that are looked at one by one; of more, the
+/// bytes from the first to the last count.
+const ROWS: u64 = 1 << 12;
+
+/// The most accesses that operands may show and nothing declares.
+const MOST_SHOWN: usize = 1 << 20;
+
+/// A trace with the accesses that its nodes show.
+#[derive(Clone, Debug)]
+pub struct Shown<'a> {
+    given: &'a Trace,
+    trace: Cow<'a, Trace>,
+}
+
+impl<'a> Shown<'a> {
+    /// The table of `given`.
+    ///
+    /// # Errors
+    /// When the tables of the trace do not fit together.
+    pub fn new(given: &'a Trace) -> Result<Self, VerifyError> {
+        given.check()?;
+        let shows = |kind: &NodeKind| match kind {
+            NodeKind::Kernel(kernel) => !kernel.params.is_empty(),
+            NodeKind::Memcpy(copy) => copy.to != 0 || copy.from != 0,
+            NodeKind::Memset(fill) => fill.to != 0,
+            _ => false,
+        };
+        let mut trace = Cow::Borrowed(given);
+        if given.nodes.iter().any(|node| shows(&node.kind)) {
+            let known = KnownMemory::of_trace(given, []);
+            add_operands(&mut trace, given, &known)?;
+            add_words(&mut trace, given, &known);
+        }
+        Ok(Self { given, trace })
+    }
+
+    /// The trace as it was given.
+    pub fn given(&self) -> &'a Trace {
+        self.given
+    }
+
+    /// The trace with all accesses: those that were declared first, in their
+    /// places, and the memory without a name behind the buffers.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// The accesses that nodes show and nothing declares.
+    pub fn undeclared(&self) -> &[Access] {
+        &self.trace.accesses[self.given.accesses.len()..]
+    }
+}
+
+/// One operand of a node.
+struct Operand {
+    node: NodeId,
+    mode: AccessMode,
+    start: u64,
+    bytes: u64,
+    rows: u64,
+    pitch: u64,
+    /// A copy's, of which either side may be the host's.
+    of_copy: bool,
+}
+
+impl Operand {
+    fn of(node: NodeId, kind: &NodeKind) -> Vec<Self> {
+        let operand = |mode, start, bytes, rows, pitch, of_copy| Self {
+            node,
+            mode,
+            start,
+            bytes,
+            rows,
+            pitch,
+            of_copy,
+        };
+        let mut all = match kind {
+            NodeKind::Memcpy(copy) => {
+                let CopyNode {
+                    to,
+                    from,
+                    bytes,
+                    rows,
+                    to_pitch,
+                    from_pitch,
+                } = copy.flattened();
+                vec![
+                    operand(AccessMode::Read, from, bytes, rows, from_pitch, true),
+                    operand(AccessMode::Write, to, bytes, rows, to_pitch, true),
+                ]
+            }
+            NodeKind::Memset(fill) => {
+                let FillNode {
+                    to,
+                    bytes,
+                    rows,
+                    pitch,
+                    ..
+                } = fill.flattened();
+                vec![operand(AccessMode::Write, to, bytes, rows, pitch, false)]
+            }
+            _ => Vec::new(),
+        };
+        // Null stands for an operand that is not known.
+        all.retain(|operand| operand.start != 0 && operand.bytes != 0);
+        all
+    }
+
+    /// Its bytes. What runs past the addresses is cut off there.
+    fn rows(&self) -> Vec<ByteRange> {
+        let row = |at: u64| {
+            let start = self.start.saturating_add(at.saturating_mul(self.pitch));
+            ByteRange::new(start, start.saturating_add(self.bytes))
+        };
+        match self.rows {
+            0 => Vec::new(),
+            rows if rows <= ROWS => (0..rows).map(row).collect(),
+            rows => vec![ByteRange::new(self.start, row(rows - 1).end)],
+        }
+    }
+}
+
+fn add_operands(
+    trace: &mut Cow<'_, Trace>,
+    given: &Trace,
+    known: &KnownMemory,
+) -> Result<(), VerifyError> {
+    let mut declared: Vec<usize> = (0..given.accesses.len()).collect();
+    declared.sort_by_key(|&at| given.accesses[at].node);
+    let bounds = Bounds::of(given);
+    let mut outside: Vec<(Operand, ByteRange)> = Vec::new();
+    for (node, kind) in given.nodes.iter().enumerate() {
+        for operand in Operand::of(NodeId::at(node), &kind.kind) {
+            let here = |at: &usize| given.accesses[*at].node;
+            let from = declared.partition_point(|at| here(at) < operand.node);
+            let len = declared[from..].partition_point(|at| here(at) == operand.node);
+            let covered = covered(given, &operand, &declared[from..from + len]);
+            for row in operand.rows() {
+                if trace.accesses.len() - given.accesses.len() + outside.len() > MOST_SHOWN {
+                    return Err(VerifyError::TooMuchShown { most: MOST_SHOWN });
+                }
+                for gap in covered.gaps(row) {
+                    for part in bounds.cut(gap) {
+                        let meant = known.at(part.start, operand.node).and_then(buffer_of);
+                        match meant {
+                            Some(buffer) => {
+                                let start = given.buffer(buffer).range.start;
+                                let bytes = ByteRange::new(part.start - start, part.end - start);
+                                let access = Access::new(operand.node, buffer, bytes, operand.mode);
+                                trace.to_mut().add_access(access);
+                            }
+                            None => outside.push((operand.at(part), part)),
+                        }
+                    }
+                }
+            }
+        }
+    }
+    add_outside(trace, &outside);
+    Ok(())
+}
+
+impl Operand {
+    /// The same operand of these bytes alone.
+    fn at(&self, part: ByteRange) -> Self {
+        Self {
+            start: part.start,
+            bytes: part.len(),
+            rows: 1,
+            pitch: 0,
+            ..*self
+        }
+    }
+}
+
+/// The buffer that an address means, be it one that had been freed.
+fn buffer_of(meaning: Meaning<'_>) -> Option<BufferId> {
+    match meaning {
+        Meaning::Buffer(id, _) => Some(id),
+        Meaning::Freed(piece) | Meaning::Live(piece) => match piece.known {
+            Known::Buffer { id, .. } => Some(id),
+            Known::Live | Known::Freed => None,
+        },
+    }
+}
+
+/// The bytes that the node of an operand declares in a mode that covers it.
+fn covered(trace: &Trace, operand: &Operand, declared: &[usize]) -> RangeSet {
+    let covers = |mode: AccessMode| match operand.mode {
+        AccessMode::Read => mode.reads(),
+        _ => mode.writes(),
+    };
+    let accesses = declared.iter().map(|&at| &trace.accesses[at]);
+    let known = accesses
+        .filter(|access| covers(access.mode))
+        .filter_map(|access| {
+            access
+                .bytes
+                .shifted(trace.buffer(access.buffer).range.start)
+        });
+    let unknown = trace.unknown.iter();
+    let unknown = unknown.filter(|access| access.node == operand.node && covers(access.mode));
+    known.chain(unknown.map(|access| access.range)).collect()
+}
+
+/// Adds what lies in no buffer as memory without a name.
+fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[(Operand, ByteRange)]) {
+    if outside.is_empty() {
+        return;
+    }
+    let trace = trace.to_mut();
+    let first = trace.buffers.len();
+    let all: RangeSet = outside.iter().map(|(_, part)| *part).collect();
+    let fills = outside.iter().filter(|(operand, _)| !operand.of_copy);
+    let fills: RangeSet = fills.map(|(_, part)| *part).collect();
+    for range in all.as_slice() {
+        trace.add_buffer(Buffer {
+            name: format!("memory at {:#x}", range.start),
+            kind: match fills.overlaps(range) {
+                true => BufferKind::Foreign {
+                    keeper: Keeper::Nobody,
+                },
+                false => BufferKind::Persistent,
+            },
+            range: *range,
+            carried: true,
+        });
+    }
+    for (operand, part) in outside {
+        let at = all
+            .as_slice()
+            .partition_point(|range| range.end <= part.start);
+        let start = all.as_slice()[at].start;
+        let bytes = ByteRange::new(part.start - start, part.end - start);
+        let buffer = BufferId::at(first + at);
+        trace.add_access(Access::new(operand.node, buffer, bytes, operand.mode));
+    }
+}
+
+/// The addresses at which a buffer begins or ends.
+struct Bounds(Vec<u64>);
+
+impl Bounds {
+    fn of(trace: &Trace) -> Self {
+        let ranges = trace.buffers.iter().map(|buffer| buffer.range);
+        let mut all: Vec<u64> = ranges.flat_map(|range| [range.start, range.end]).collect();
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+
+    /// The parts of a range that no buffer begins or ends inside of.
+    fn cut(&self, range: ByteRange) -> impl Iterator<Item = ByteRange> + '_ {
+        let from = self.0.partition_point(|&at| at <= range.start);
+        let inside = self.0[from..].iter().copied();
+        let mut start = range.start;
+        inside
+            .take_while(move |&at| at < range.end)
+            .chain([range.end])
+            .map(move |end| {
+                let part = ByteRange::new(start, end);
+                start = end;
+                part
+            })
+    }
+}
+
+fn add_words(trace: &mut Cow<'_, Trace>, given: &Trace, known: &KnownMemory) {
+    let words = scan_with(given, |_| known);
+    if !words.possible.is_empty() || !words.stray.is_empty() {
+        let trace = trace.to_mut();
+        trace.possible.extend(words.possible);
+        trace.stray.extend(words.stray);
+    }
+}

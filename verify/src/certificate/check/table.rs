@@ -1,0 +1,227 @@
+//! All accesses of a trace, as the checker sees them: those that are declared,
+//! the words that the trace lists, and what the nodes show.
+//!
+//! Written from `docs/certificate.md`, and shared with nothing.
+
+use std::cmp::Reverse;
+
+use streamweir_trace::{
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, FillNode, NodeId,
+    NodeKind, Param, Promised, Trace,
+};
+
+use super::super::error::CertificateError as Refusal;
+
+/// Stands for memory in no buffer, which operands may name.
+pub(super) const UNNAMED: BufferId = BufferId(u32::MAX);
+
+/// Of more rows of a copy or fill the bytes from the first to the last count.
+const ROWS: u64 = 4096;
+
+/// An access of device addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) access: Access,
+    /// False for a word of a parameter, which may be any access.
+    pub(super) declared: bool,
+    pub(super) addresses: ByteRange,
+}
+
+/// Every access of at least one byte.
+pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
+    let mut all: Vec<Entry> = Vec::new();
+    for access in &trace.accesses {
+        all.extend(entry(trace, *access, true));
+    }
+    let declared = all.len();
+    for word in &trace.possible {
+        let mode = AccessMode::ReadWrite;
+        let access = Access::new(word.node, word.buffer, word.bytes, mode);
+        all.extend(entry(trace, access, false));
+    }
+    // What is stated of a node, by node.
+    let mut stated: Vec<Vec<Entry>> = vec![Vec::new(); trace.nodes.len()];
+    for entry in &all {
+        stated[entry.access.node.index()].push(*entry);
+    }
+    debug_assert!(all[..declared].iter().all(|entry| entry.declared));
+    for (at, node) in trace.nodes.iter().enumerate() {
+        let id = NodeId::at(at);
+        match &node.kind {
+            NodeKind::Memcpy(copy) => {
+                let CopyNode {
+                    to,
+                    from,
+                    bytes,
+                    rows,
+                    to_pitch,
+                    from_pitch,
+                } = copy.flattened();
+                for (start, pitch, mode) in [
+                    (from, from_pitch, AccessMode::Read),
+                    (to, to_pitch, AccessMode::Write),
+                ] {
+                    for row in rows_of(start, bytes, rows, pitch) {
+                        operand(trace, id, mode, row, &stated[at], &mut all)?;
+                    }
+                }
+            }
+            NodeKind::Memset(fill) => {
+                let FillNode {
+                    to,
+                    bytes,
+                    rows,
+                    pitch,
+                    ..
+                } = fill.flattened();
+                for row in rows_of(to, bytes, rows, pitch) {
+                    let known = all.len();
+                    operand(trace, id, AccessMode::Write, row, &stated[at], &mut all)?;
+                    // A fill is of device memory, which somebody must keep.
+                    let lost = |entry: &Entry| entry.access.buffer == UNNAMED;
+                    refuse_if("R3", id, all[known..].iter().any(lost))?;
+                }
+            }
+            NodeKind::Kernel(kernel) => words(trace, id, &kernel.params, &stated[at], &mut all)?,
+            _ => {}
+        }
+    }
+    Ok(all)
+}
+
+fn entry(trace: &Trace, access: Access, declared: bool) -> Option<Entry> {
+    let start = trace.buffer(access.buffer).range.start;
+    let addresses = ByteRange::new(start + access.bytes.start, start + access.bytes.end);
+    (!addresses.is_empty()).then_some(Entry {
+        access,
+        declared,
+        addresses,
+    })
+}
+
+fn refuse_if(rule: &'static str, node: NodeId, broken: bool) -> Result<(), Refusal> {
+    let node = Some(node);
+    match broken {
+        true => Err(Refusal::NotEstablished { rule, node }),
+        false => Ok(()),
+    }
+}
+
+/// The bytes of an operand, which at null is not known.
+fn rows_of(start: u64, bytes: u64, rows: u64, pitch: u64) -> Vec<ByteRange> {
+    let row = |at: u64| {
+        let first = start.saturating_add(pitch.saturating_mul(at));
+        ByteRange::new(first, first.saturating_add(bytes))
+    };
+    match (start, rows) {
+        (0, _) | (_, 0) => Vec::new(),
+        (_, rows) if rows > ROWS => vec![ByteRange::new(start, row(rows - 1).end)],
+        (_, rows) => (0..rows).map(row).collect(),
+    }
+}
+
+/// Adds the bytes of an operand that its node does not declare in a mode that
+/// covers it.
+fn operand(
+    trace: &Trace,
+    node: NodeId,
+    mode: AccessMode,
+    row: ByteRange,
+    stated: &[Entry],
+    all: &mut Vec<Entry>,
+) -> Result<(), Refusal> {
+    let covers = |entry: &&Entry| {
+        let other = entry.access.mode;
+        let same = mode.reads() && other.reads() || mode.writes() && other.writes();
+        entry.declared && same
+    };
+    let covering: Vec<ByteRange> = stated.iter().filter(covers).map(|e| e.addresses).collect();
+    if covering.iter().any(|known| known.contains(&row)) {
+        return Ok(());
+    }
+    let buffers = trace.buffers.iter().map(|buffer| buffer.range);
+    let bounds = covering.iter().copied().chain(buffers);
+    let mut cuts: Vec<u64> = bounds.flat_map(|range| [range.start, range.end]).collect();
+    cuts.retain(|&at| row.start < at && at < row.end);
+    cuts.extend([row.start, row.end]);
+    cuts.sort_unstable();
+    cuts.dedup();
+    for part in cuts.windows(2).map(|ends| ByteRange::new(ends[0], ends[1])) {
+        if covering.iter().any(|known| known.contains(&part)) {
+            continue;
+        }
+        let buffer = there(trace, part.start, node)?.unwrap_or(UNNAMED);
+        all.push(Entry {
+            access: Access::new(node, buffer, ByteRange::default(), mode),
+            declared: true,
+            addresses: part,
+        });
+    }
+    Ok(())
+}
+
+/// Adds the buffers that words of parameters point into, where nothing explains
+/// the word.
+fn words(
+    trace: &Trace,
+    node: NodeId,
+    params: &[Param],
+    stated: &[Entry],
+    all: &mut Vec<Entry>,
+) -> Result<(), Refusal> {
+    let promised = |of: &Promised, address: u64| match of {
+        Promised::LeftOver { .. } => true,
+        Promised::Keeps { range, .. } => range.contains_byte(address),
+        Promised::Touches | Promised::Waits | Promised::Narrowed => false,
+    };
+    for param in params.iter().filter(|param| param.pointer.is_none()) {
+        let skip = (8 - param.offset as usize % 8) % 8;
+        let aligned = param.bytes.get(skip..).unwrap_or_default();
+        for word in aligned.as_chunks::<8>().0 {
+            let address = u64::from_le_bytes(*word);
+            let explained = stated.iter().any(|e| e.addresses.contains_byte(address))
+                || trace.promises.iter().any(|promise| {
+                    promise.nodes.contains(&node) && promised(&promise.what, address)
+                });
+            if address == 0 || explained {
+                continue;
+            }
+            if let Some(buffer) = there(trace, address, node)? {
+                let whole = ByteRange::new(0, trace.buffer(buffer).range.len());
+                let access = Access::new(node, buffer, whole, AccessMode::ReadWrite);
+                all.extend(entry(trace, access, false));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The buffer that an address means to a node: of those that were there when it
+/// was recorded the one with the shortest life. None where nothing is or was; R4
+/// where all that was there had been freed.
+fn there(trace: &Trace, address: u64, node: NodeId) -> Result<Option<BufferId>, Refusal> {
+    let holds = |buffer: &Buffer| buffer.range.contains_byte(address);
+    let mut freed = false;
+    let mut found = None;
+    for (id, buffer) in (0..).map(BufferId).zip(&trace.buffers) {
+        if !holds(buffer) {
+            continue;
+        }
+        let (from, until) = match &buffer.kind {
+            BufferKind::Scratch {
+                alloc,
+                freed_before,
+                ..
+            } => (alloc.before.0, freed_before.map_or(u32::MAX, |free| free.0)),
+            BufferKind::Graph { alloc, .. } => (alloc.0, u32::MAX),
+            _ => (0, u32::MAX),
+        };
+        if from <= node.0 && node.0 < until {
+            let life = Reverse(until - from);
+            found = found.max(Some((life, buffer.range, id)));
+        }
+        freed |= until <= node.0;
+    }
+    refuse_if("R4", node, found.is_none() && freed)?;
+    Ok(found.map(|(.., id)| id))
+}
