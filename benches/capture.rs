@@ -16,7 +16,23 @@ use streamweir::{Device, Error, kernel};
 
 kernel! {
     /// Six buffers and a length: what a fused decode kernel takes.
-    fn six(a: In<f32>, b: In<f32>, c: In<f32>, d: In<f32>, e: Out<f32>, f: Out<f32>, len: u32);
+    ///
+    /// # Safety
+    /// Its twin touches nothing.
+    unsafe fn six(
+        a: In<f32>,
+        b: In<f32>,
+        c: In<f32>,
+        d: In<f32>,
+        e: Out<f32>,
+        f: Out<f32>,
+        len: u32,
+    ) {
+        for buffer in [a, b, c, d, e, f] {
+            buffer.holds([len])?;
+        }
+        Ok((1, 32).into())
+    }
 }
 
 /// Launches in one capture; a decode step has some hundred.
@@ -70,7 +86,8 @@ fn launch(c: &mut Criterion) {
     let device = Device::with_driver(driver.clone());
     let kernel = device
         .load(&image())
-        .and_then(|m| m.kernel::<six>())
+        // SAFETY: the twin is of this declaration.
+        .and_then(|m| unsafe { m.kernel::<six>() })
         .expect("the kernel loads");
     let buffers: Vec<_> = (0..6)
         .map(|i| {
@@ -89,7 +106,18 @@ fn launch(c: &mut Criterion) {
                 let main = capture.origin();
                 let start = Instant::now();
                 for _ in 0..count {
-                    main.launch(&kernel, (1, 32), (a, b, c0, d, e, f, LEN as u32))?;
+                    main.launch(
+                        &kernel,
+                        six {
+                            a,
+                            b,
+                            c: c0,
+                            d,
+                            e,
+                            f,
+                            len: LEN as u32,
+                        },
+                    )?;
                 }
                 Ok(start.elapsed())
             })
@@ -152,7 +180,8 @@ fn end(c: &mut Criterion) {
     let device = Device::sim(1);
     let kernel = device
         .load(&image())
-        .and_then(|m| m.kernel::<six>())
+        // SAFETY: the twin is of this declaration.
+        .and_then(|m| unsafe { m.kernel::<six>() })
         .expect("the kernel loads");
     let [a, b, c0, d, e, f] =
         ["a", "b", "c", "d", "e", "f"].map(|n| device.persistent::<f32>(n, LEN).expect("memory"));
@@ -163,8 +192,19 @@ fn end(c: &mut Criterion) {
                 let capture = device.begin("bench").expect("a capture begins");
                 let main = capture.origin();
                 for _ in 0..LAUNCHES {
-                    main.launch(&kernel, (1, 32), (&a, &b, &c0, &d, &e, &f, LEN as u32))
-                        .expect("a launch");
+                    main.launch(
+                        &kernel,
+                        six {
+                            a: &a,
+                            b: &b,
+                            c: &c0,
+                            d: &d,
+                            e: &e,
+                            f: &f,
+                            len: LEN as u32,
+                        },
+                    )
+                    .expect("a launch");
                 }
                 drop(main);
                 let start = Instant::now();

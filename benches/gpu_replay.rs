@@ -95,9 +95,8 @@ fn measure(device: Device) -> Outcome {
 type Times = [f64; 2];
 
 fn captured(device: &Device) -> Outcome<(Graph, Times)> {
-    let module = device.load(&dsv4::image(device.info())?)?;
+    let module = dsv4::load(&device)?;
     let bump = module.kernel::<add_one>()?;
-    let shape = add_one::shape(LEN as u32)?;
     let [left, right] = [
         device.persistent::<u32>("left", LEN)?,
         device.persistent("right", LEN)?,
@@ -108,10 +107,22 @@ fn captured(device: &Device) -> Outcome<(Graph, Times)> {
     for _ in 0..LAYERS {
         let side = cap.fork(&main, "side")?;
         for _ in 0..PER_STREAM {
-            side.launch(&bump, shape, (&right, LEN as u32))?;
+            side.launch(
+                &bump,
+                add_one {
+                    data: &right,
+                    len: LEN as u32,
+                },
+            )?;
         }
         for _ in 0..PER_STREAM {
-            main.launch(&bump, shape, (&left, LEN as u32))?;
+            main.launch(
+                &bump,
+                add_one {
+                    data: &left,
+                    len: LEN as u32,
+                },
+            )?;
         }
         cap.join(&main, side)?;
     }
@@ -141,7 +152,7 @@ impl<'a> ByHand<'a> {
     fn new(device: &'a Device) -> Outcome<(Self, Times)> {
         // In the primary context, as the device is.
         let driver = CudaDriver::open(0)?;
-        let module = driver.module_load(&dsv4::image(device.info())?)?;
+        let module = driver.module_load(&*dsv4::image(device.info())?)?;
         let buffers = [
             driver.mem_alloc(LEN as u64 * 4)?,
             driver.mem_alloc(LEN as u64 * 4)?,

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use streamweir::cudarc::driver::CudaContext;
 use streamweir::{Device, DeviceStream, Persistent};
 
+use common::axpy;
+
 const LEN: usize = 4096;
 const REPLAYS: usize = 10;
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     common::on_a_gpu(run)
 }
 
+#[rustfmt::skip] // A launch reads best on one line.
 fn run() -> Result<(), Box<dyn Error>> {
     // What the engine has. Not the default stream: CUDA cannot capture that
     // one, and streamweir refuses to adopt it.
@@ -37,7 +40,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let input = Persistent::from_cudarc(&device, "hidden", &hidden)?;
     let output = Persistent::from_cudarc(&device, "total", &total)?;
     let axpy = common::load(&device)?;
-    let (shape, len) = ((LEN as u32 / 256, 256), LEN as u32);
+    let len = LEN as u32;
 
     let (graph, ()) = device.capture::<_, streamweir::Error>("decode", |cap| {
         let main = cap.origin();
@@ -47,11 +50,11 @@ fn run() -> Result<(), Box<dyn Error>> {
         // Scratch holds anything at first; reading it before a write is R13.
         main.fill(&left, 0)?;
         side.fill(&right, 0)?;
-        main.launch(&axpy, shape, (&input, &left, 2.0, len))?;
-        side.launch(&axpy, shape, (&input, &right, 5.0, len))?;
+        main.launch(&axpy, axpy { input: &input, data: &left, factor: 2.0, len })?;
+        side.launch(&axpy, axpy { input: &input, data: &right, factor: 5.0, len })?;
         let seen = cap.join(&main, side)?;
-        main.launch(&axpy, shape, (&left, &output, 1.0, len))?;
-        main.launch(&axpy, shape, (seen.see(&right), &output, 1.0, len))
+        main.launch(&axpy, axpy { input: &left, data: &output, factor: 1.0, len })?;
+        main.launch(&axpy, axpy { input: seen.see(&right), data: &output, factor: 1.0, len })
     })?;
     print!("{}", graph.report());
 

@@ -10,6 +10,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use common::axpy;
 use streamweir::cudarc::driver::{CudaContext, sys};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Detached, Device, DeviceStream, LoadedKernel, Persistent};
@@ -23,15 +24,16 @@ const FLAGS: sys::CUgraphInstantiate_flags = sys::CUgraphInstantiate_flags(0);
 struct Step {
     device: Device,
     stream: DeviceStream,
-    axpy: LoadedKernel<common::axpy>,
+    axpy: LoadedKernel<axpy>,
     keys: Persistent<f32>,
     output: Persistent<f32>,
 }
 
 impl Step {
     /// Records it into the capture in progress on the engine's stream.
+    #[rustfmt::skip] // A launch reads best on one line.
     fn record(&self, join_first: bool) -> streamweir::Result<Detached> {
-        let (shape, len) = ((LEN as u32 / 256, 256), LEN as u32);
+        let len = LEN as u32;
         // begin: docs/engines.md, our part
         let attached = self.device.attach(&self.stream, "decode")?;
         let main = attached.origin();
@@ -39,16 +41,14 @@ impl Step {
         let scores = side.scratch::<f32>("scores", LEN)?;
         let (indexer, attention) = (side.scope("indexer"), main.scope("attention"));
         indexer.fill(&scores, 0)?;
-        indexer.launch(&self.axpy, shape, (&self.keys, &scores, 0.5, len))?;
+        indexer.launch(&self.axpy, axpy { input: &self.keys, data: &scores, factor: 0.5, len })?;
         if join_first {
             let seen = attached.join(&main, side)?;
-            let args = (seen.see(&scores), &self.output, 10.0, len);
-            attention.launch(&self.axpy, shape, args)?;
+            attention.launch(&self.axpy, axpy { input: seen.see(&scores), data: &self.output, factor: 10.0, len })?;
         } else {
             // The mistake: attention reads scores that the other stream may not
             // have written yet. CUDA is content, for the stream does get joined.
-            let args = (&scores, &self.output, 10.0, len);
-            attention.launch(&self.axpy, shape, args)?;
+            attention.launch(&self.axpy, axpy { input: &scores, data: &self.output, factor: 10.0, len })?;
             attached.join(&main, side)?;
         }
         attached.detach()

@@ -15,6 +15,8 @@ use streamweir::cudarc::driver::{CudaContext, result, sys};
 use streamweir::driver::StreamHandle;
 use streamweir::{Device, reads, updates};
 
+use common::axpy;
+
 const LEN: usize = 4096;
 
 fn main() -> ExitCode {
@@ -88,7 +90,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let axpy = common::load(&device)?;
     // Loaded before the capture: loading inside would break it.
     let library = Arc::new(Library::open(&device)?);
-    let (shape, len) = ((LEN as u32 / 256, 256), LEN as u32);
+    let len = LEN as u32;
     let keys = device.persistent_from("keys", &[3.0f32; LEN])?;
     let total = device.persistent::<f32>("total", LEN)?;
 
@@ -109,7 +111,15 @@ fn run() -> Result<(), Box<dyn Error>> {
             )
         }?;
         let seen = cap.join(&main, side)?;
-        main.launch(&axpy, shape, (seen.see(&scores), &total, 1.0, len))?;
+        main.launch(
+            &axpy,
+            axpy {
+                input: seen.see(&scores),
+                data: &total,
+                factor: 1.0,
+                len,
+            },
+        )?;
         Ok(())
     })?;
     // end: docs/engines.md, foreign

@@ -11,11 +11,20 @@ use streamweir::kernel::{In, Out, twin};
 use streamweir::kernels::compile::{Program, compile};
 use streamweir::{Device, kernel};
 
-// The access modes are what the proof is made from. Number and sizes of the
-// parameters are checked against the compiled code.
+// The access modes are what the proof is made from, and the body is what a launch is
+// checked by. Number and sizes of the parameters are checked against the compiled
+// code; for the rest the author vouches.
 kernel! {
     /// `output[i] = a[i] + b[i]`
-    fn add(a: In<f32>, b: In<f32>, output: Out<f32>, len: u32);
+    ///
+    /// # Safety
+    /// A thread touches its own element of each buffer, and none from `len` on.
+    unsafe fn add(a: In<f32>, b: In<f32>, output: Out<f32>, len: u32) {
+        a.holds([len])?;
+        b.holds([len])?;
+        output.holds([len])?;
+        Ok((len.div_ceil(THREADS), THREADS).into())
+    }
 }
 
 /// The kernel for a GPU; `extern "C"`, so that its symbol is the name above.
@@ -54,11 +63,14 @@ fn image(device: &Device) -> Result<ModuleImage, Box<dyn Error>> {
     Ok(ModuleImage::Sim(vec![twin]))
 }
 
+#[rustfmt::skip] // A launch reads best on one line.
 fn run(device: &Device) -> Result<(), Box<dyn Error>> {
     // Code is loaded and memory registered before the capture; inside, either
     // is an error.
-    let add = device.load(&image(device)?)?.kernel::<add>()?;
-    let (shape, len) = (((LEN as u32).div_ceil(THREADS), THREADS), LEN as u32);
+    let module = device.load(&image(device)?)?;
+    // SAFETY: source and twin above do what the declaration says.
+    let add = unsafe { module.kernel::<add>() }?;
+    let len = LEN as u32;
     let keys = device.persistent_from("keys", &[1.0f32; LEN])?;
     let hidden = device.persistent_from("hidden", &[10.0f32; LEN])?;
     let out = device.persistent::<f32>("out", LEN)?;
@@ -71,14 +83,14 @@ fn run(device: &Device) -> Result<(), Box<dyn Error>> {
         let indexer = cap.fork(&main, "indexer")?;
         let scores = indexer.scratch::<f32>("scores", LEN)?;
         let layer = indexer.scope("layer 2/indexer"); // what a report prints
-        layer.launch(&add, shape, (&keys, &keys, &scores, len))?;
+        layer.launch(&add, add { a: &keys, b: &keys, output: &scores, len })?;
 
         let query = main.scratch::<f32>("query", LEN)?;
-        main.launch(&add, shape, (&keys, &hidden, &query, len))?;
+        main.launch(&add, add { a: &keys, b: &hidden, output: &query, len })?;
 
         // Main continues after the indexer; the token shows it the scores.
         let seen = cap.join(&main, indexer)?;
-        main.launch(&add, shape, (&query, seen.see(&scores), &out, len))
+        main.launch(&add, add { a: &query, b: seen.see(&scores), output: &out, len })
         // The host drops the scratch here; its bytes stay the graph's.
     })?; // ended, read back from the driver, proved, instantiated
 

@@ -30,8 +30,8 @@ pub use streamweir_sched::{
 
 // What a launch, a copy or a call of a library takes.
 pub use streamweir_sched::{
-    Arg, Args, Buffer, Cast, ForeignAddresses, ForeignCall, Part, Touch, atomics, cast, narrow,
-    part, reads, updates, writes,
+    Arg, Args, Buffer, Cast, CheckedArgs, ForeignAddresses, ForeignCall, Part, Touch, atomics,
+    cast, narrow, part, reads, updates, writes,
 };
 
 // Streams with types, and what one sees of another.

@@ -82,7 +82,6 @@ fn fp8(harness: &Harness, tokens: u32, entries: Entries) -> Outcome {
     let shape = sparse_attention::shape(&splits, info.capability)?;
     sparse.allow_shared(shape.shared_bytes)?;
     paged.allow_shared(shape.shared_bytes)?;
-    let combine_shape = combine_attention::shape(&splits)?;
     let scale = sparse_attention::scale();
     let queries = u64::from(tokens) * u64::from(HEADS) * u64::from(DIM);
     let read = u64::from(tokens) * u64::from(WINDOW + count);
@@ -124,61 +123,60 @@ fn fp8(harness: &Harness, tokens: u32, entries: Entries) -> Outcome {
             match entries {
                 Entries::Selected(_) => main.launch(
                     &sparse,
-                    shape,
-                    (
-                        &i.q,
-                        &i.window,
-                        &i.window_slots,
-                        &i.latents,
-                        &i.places,
-                        &partial,
-                        &stats,
-                        &i.faults,
-                        window_pages,
-                        pages,
+                    sparse_attention {
+                        q: &i.q,
+                        window: &i.window,
+                        window_slots: &i.window_slots,
+                        selected: &i.latents,
+                        indices: &i.places,
+                        partial: &partial,
+                        stats: &stats,
+                        faults: &i.faults,
+                        window_layout: window_pages,
+                        selected_layout: pages,
                         tokens,
-                        HEADS,
-                        WINDOW,
-                        count,
+                        heads: HEADS,
+                        window_entries: WINDOW,
+                        selected_entries: count,
                         scale,
-                    ),
+                        splits: splits.splits(),
+                    },
                 )?,
                 Entries::All(_) => main.launch(
                     &paged,
-                    paged_attention::shape(&splits, info.capability, count, stride, &pages)?,
-                    (
-                        &i.q,
-                        &i.window,
-                        &i.window_slots,
-                        &i.latents,
-                        &i.places,
-                        &i.lens,
-                        &partial,
-                        &stats,
-                        &i.faults,
-                        window_pages,
-                        pages,
+                    paged_attention {
+                        q: &i.q,
+                        window: &i.window,
+                        window_slots: &i.window_slots,
+                        latents: &i.latents,
+                        page_table: &i.places,
+                        lens: &i.lens,
+                        partial: &partial,
+                        stats: &stats,
+                        faults: &i.faults,
+                        window_layout: window_pages,
+                        layout: pages,
                         tokens,
-                        HEADS,
-                        WINDOW,
-                        count,
-                        stride,
+                        heads: HEADS,
+                        window_entries: WINDOW,
+                        max_entries: count,
+                        table_stride: stride,
                         scale,
-                    ),
+                        splits: splits.splits(),
+                    },
                 )?,
             }
             Ok(main.launch(
                 &combine,
-                combine_shape,
-                (
-                    &partial,
-                    &stats,
-                    &i.sink,
-                    &i.out,
+                combine_attention {
+                    partial: &partial,
+                    stats: &stats,
+                    sink: &i.sink,
+                    out: &i.out,
                     tokens,
-                    HEADS,
-                    splits.splits(),
-                ),
+                    heads: HEADS,
+                    splits: splits.splits(),
+                },
             )?)
         },
     )
@@ -187,7 +185,6 @@ fn fp8(harness: &Harness, tokens: u32, entries: Entries) -> Outcome {
 fn gather(harness: &Harness, tokens: u32, selected: u32) -> Outcome {
     let kernel = harness.module.kernel::<gather_attention>()?;
     let pages = LatentPages::bf16(DIM, tokens * ENTRIES / PAGE + 1)?;
-    let shape = gather_attention::shape(tokens, HEADS, selected, &pages)?;
     let scale = gather_attention::scale(DIM);
     let queries = u64::from(tokens) * u64::from(HEADS) * u64::from(DIM);
     let entries = u64::from(tokens) * u64::from(selected);
@@ -213,10 +210,18 @@ fn gather(harness: &Harness, tokens: u32, selected: u32) -> Outcome {
         |main, (q, latents, indices, sink, out)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    q, latents, indices, sink, out, pages, tokens, HEADS, selected, scale,
-                ),
+                gather_attention {
+                    q,
+                    latent: latents,
+                    indices,
+                    sink,
+                    out,
+                    layout: pages,
+                    tokens,
+                    heads: HEADS,
+                    selected,
+                    scale,
+                },
             )?)
         },
     )

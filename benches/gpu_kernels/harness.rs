@@ -13,8 +13,9 @@ use half::bf16;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
+use streamweir::kernels::dsv4::{self, Code};
 use streamweir::kernels::layout::LatentFp8Pages;
-use streamweir::{Device, Module, Persistent, Stream};
+use streamweir::{Device, Persistent, Stream};
 
 use crate::common::Outcome;
 
@@ -57,15 +58,14 @@ impl Work {
 /// The device, and the table as it grows.
 pub(crate) struct Harness {
     pub(crate) device: Device,
-    pub(crate) module: Module,
+    pub(crate) module: Code,
     random: RefCell<StdRng>,
     filter: Option<String>,
 }
 
 impl Harness {
     pub(crate) fn new(device: Device, filter: Option<String>) -> Outcome<Self> {
-        let image = streamweir::kernels::dsv4::image(device.info())?;
-        let module = device.load(&image)?;
+        let module = dsv4::load(&device)?;
         println!("{}; the median of {REPLAYS} replays", device.info().name);
         println!("| kernel | sizes | MB | GFLOP | floor, us | time, us | floor / time |");
         println!("| --- | --- | --- | --- | --- | --- | --- |");

@@ -35,7 +35,6 @@ fn logits(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
     let kernel = harness.module.kernel::<indexer_logits>()?;
     let stride = entries.div_ceil(PAGE);
     let pages = IndexKeyPages::bf16(DIM, tokens * stride + 1)?;
-    let shape = indexer_logits::shape(tokens, HEADS, stride, entries, &pages)?;
     let (rows, all) = (u64::from(tokens), u64::from(tokens) * u64::from(entries));
     let (heads, dim) = (u64::from(HEADS), u64::from(DIM));
     harness.row(
@@ -59,10 +58,19 @@ fn logits(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
         |main, (q, weights, keys, table, lens, logits)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    q, weights, keys, table, lens, logits, pages, tokens, HEADS, stride, entries,
-                ),
+                indexer_logits {
+                    q,
+                    weights,
+                    keys,
+                    page_table: table,
+                    lens,
+                    logits,
+                    layout: pages,
+                    tokens,
+                    heads: HEADS,
+                    table_stride: stride,
+                    max_entries: entries,
+                },
             )?)
         },
     )
@@ -72,7 +80,6 @@ fn logits_fp8(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
     let kernel = harness.module.kernel::<indexer_logits_fp8>()?;
     let stride = entries.div_ceil(PAGE);
     let pages = IndexKeyFp8Pages::new(DIM, tokens * stride + 1)?;
-    let shape = indexer_logits_fp8::shape(tokens, HEADS, stride, entries, &pages)?;
     let (rows, all) = (u64::from(tokens), u64::from(tokens) * u64::from(entries));
     let (heads, dim) = (u64::from(HEADS), u64::from(DIM));
     harness.row(
@@ -97,10 +104,19 @@ fn logits_fp8(harness: &Harness, tokens: u32, entries: u32) -> Outcome {
         |main, (q, weights, keys, table, lens, logits)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    q, weights, keys, table, lens, logits, pages, tokens, HEADS, stride, entries,
-                ),
+                indexer_logits_fp8 {
+                    q,
+                    weights,
+                    keys,
+                    page_table: table,
+                    lens,
+                    logits,
+                    layout: pages,
+                    tokens,
+                    heads: HEADS,
+                    table_stride: stride,
+                    max_entries: entries,
+                },
             )?)
         },
     )
@@ -130,7 +146,6 @@ fn selection(harness: &Harness, tokens: u32, entries: u32, k: u32) -> Outcome {
     let stride = entries.div_ceil(PAGE);
     // The selection reads the geometry of the pool, never the pool.
     let pages = LatentPages::bf16(512, tokens * stride + 1)?;
-    let shape = top_k::shape(tokens, entries, stride, k, &pages)?;
     let all = u64::from(tokens) * u64::from(entries);
     harness.row(
         "top_k",
@@ -152,10 +167,17 @@ fn selection(harness: &Harness, tokens: u32, entries: u32, k: u32) -> Outcome {
         |main, (logits, table, lens, indices)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    logits, table, lens, indices, pages, tokens, entries, stride, k,
-                ),
+                top_k {
+                    logits,
+                    page_table: table,
+                    lens,
+                    indices,
+                    layout: pages,
+                    tokens,
+                    max_entries: entries,
+                    table_stride: stride,
+                    k,
+                },
             )?)
         },
     )

@@ -69,7 +69,6 @@ fn slots(harness: &Harness, tokens: u32, page: i32) -> Outcome<Persistent<i32>> 
 
 fn norm(harness: &Harness, tokens: u32) -> Outcome {
     let kernel = harness.module.kernel::<rms_norm>()?;
-    let shape = rms_norm::shape(tokens, QUERY, PROJECTION, 0)?;
     let values = u64::from(tokens) * u64::from(QUERY);
     harness.row(
         "rms_norm",
@@ -88,8 +87,16 @@ fn norm(harness: &Harness, tokens: u32) -> Outcome {
         |main, (x, norm, out)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (x, norm, out, tokens, QUERY, PROJECTION, 0_u32, EPSILON),
+                rms_norm {
+                    x,
+                    norm,
+                    out,
+                    tokens,
+                    width: QUERY,
+                    stride: PROJECTION,
+                    first: 0_u32,
+                    epsilon: EPSILON,
+                },
             )?)
         },
     )
@@ -101,7 +108,6 @@ fn heads(harness: &Harness, common: &Common, tokens: u32) -> Outcome {
     let inputs = |h: &Harness| Ok((h.halves("heads", values as usize)?, positions(h, tokens)?));
     let sizes = format!("{tokens} x {HEADS} x {HEAD_DIM}");
     let kernel = harness.module.kernel::<norm_rope_heads>()?;
-    let shape = norm_rope_heads::shape(tokens, HEADS, ROPE_ROWS)?;
     harness.row(
         "norm_rope_heads",
         &sizes,
@@ -113,15 +119,20 @@ fn heads(harness: &Harness, common: &Common, tokens: u32) -> Outcome {
         |main, (q, positions)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    q, rope, positions, faults, tokens, HEADS, ROPE_ROWS, EPSILON,
-                ),
+                norm_rope_heads {
+                    q,
+                    rope,
+                    positions,
+                    faults,
+                    tokens,
+                    heads: HEADS,
+                    rope_rows: ROPE_ROWS,
+                    epsilon: EPSILON,
+                },
             )?)
         },
     )?;
     let kernel = harness.module.kernel::<rope_heads>()?;
-    let shape = rope_heads::shape(tokens, HEADS, HEAD_DIM, ROPE_ROWS)?;
     harness.row(
         "rope_heads (back)",
         &sizes,
@@ -134,10 +145,17 @@ fn heads(harness: &Harness, common: &Common, tokens: u32) -> Outcome {
         |main, (x, positions)| {
             Ok(main.launch(
                 &kernel,
-                shape,
-                (
-                    x, rope, positions, faults, tokens, HEADS, HEAD_DIM, ROPE_ROWS, 1_u32,
-                ),
+                rope_heads {
+                    x,
+                    rope,
+                    positions,
+                    faults,
+                    tokens,
+                    heads: HEADS,
+                    dim: HEAD_DIM,
+                    rope_rows: ROPE_ROWS,
+                    inverse: 1_u32,
+                },
             )?)
         },
     )
@@ -148,7 +166,6 @@ macro_rules! query_row {
     ($harness:ident, $common:ident, $tokens:ident, $kernel:ident, $element:ty) => {{
         let Common { rope, faults } = $common;
         let kernel = $harness.module.kernel::<$kernel>()?;
-        let shape = $kernel::shape($tokens, HEADS, ROPE_ROWS)?;
         let rows = u64::from($tokens) * u64::from(HEADS);
         let values = rows * u64::from(KEY);
         let scale = index_weights::scale(KEY, HEADS);
@@ -174,11 +191,19 @@ macro_rules! query_row {
             |main, (q, projected, positions, query, weights)| {
                 Ok(main.launch(
                     &kernel,
-                    shape,
-                    (
-                        q, projected, rope, positions, query, weights, faults, $tokens, HEADS,
-                        ROPE_ROWS, scale,
-                    ),
+                    $kernel {
+                        q,
+                        projected,
+                        rope,
+                        positions,
+                        query,
+                        weights,
+                        faults,
+                        tokens: $tokens,
+                        heads: HEADS,
+                        rope_rows: ROPE_ROWS,
+                        scale,
+                    },
                 )?)
             },
         )?;
@@ -196,7 +221,6 @@ macro_rules! store_row {
         let Common { rope, faults } = $common;
         let kernel = $harness.module.kernel::<$kernel>()?;
         let pages = $pages;
-        let shape = $kernel::shape($tokens, PROJECTION, QUERY, ROPE_ROWS, &pages)?;
         let layout = *pages.layout();
         let stored = u64::from(layout.value_bytes() + layout.scale_bytes());
         $harness.row(
@@ -219,11 +243,21 @@ macro_rules! store_row {
             |main, (x, norm, positions, slots, pool)| {
                 Ok(main.launch(
                     &kernel,
-                    shape,
-                    (
-                        x, norm, rope, positions, slots, pool, faults, pages, $tokens, PROJECTION,
-                        QUERY, ROPE_ROWS, EPSILON,
-                    ),
+                    $kernel {
+                        x,
+                        norm,
+                        rope,
+                        positions,
+                        out_loc: slots,
+                        pool,
+                        faults,
+                        layout: pages,
+                        tokens: $tokens,
+                        stride: PROJECTION,
+                        first: QUERY,
+                        rope_rows: ROPE_ROWS,
+                        epsilon: EPSILON,
+                    },
                 )?)
             },
         )?;
@@ -274,7 +308,6 @@ macro_rules! compressor_row {
         let pages = $pages;
         let ring: StateRing = $kernel::RING;
         let slots_of_state = $tokens + 1;
-        let shape = $kernel::shape($tokens, slots_of_state, ROPE_ROWS, &pages)?;
         let layout = *pages.layout();
         let row = 4 * u64::from(ring.width);
         // Of each row before the incoming one the keys and scores that count.
@@ -316,24 +349,23 @@ macro_rules! compressor_row {
             |main, ((kv_score, ape, norm), (lens, state, slots), rings, pool)| {
                 Ok(main.launch(
                     &kernel,
-                    shape,
-                    (
+                    $kernel {
                         kv_score,
                         ape,
                         norm,
                         rope,
-                        lens,
-                        state,
-                        slots,
+                        seq_lens: lens,
+                        state_slots: state,
+                        out_loc: slots,
                         rings,
                         pool,
                         faults,
-                        pages,
-                        $tokens,
-                        slots_of_state,
-                        ROPE_ROWS,
-                        EPSILON,
-                    ),
+                        layout: pages,
+                        tokens: $tokens,
+                        slots: slots_of_state,
+                        rope_rows: ROPE_ROWS,
+                        epsilon: EPSILON,
+                    },
                 )?)
             },
         )?;

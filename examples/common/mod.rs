@@ -13,7 +13,14 @@ use streamweir::{Device, LoadedKernel, kernel};
 
 kernel! {
     /// `data[i] += factor * input[i]`
-    pub(crate) fn axpy(input: In<f32>, data: InOut<f32>, factor: f32, len: u32);
+    ///
+    /// # Safety
+    /// A thread touches its own element of each buffer, and none from `len` on.
+    pub(crate) unsafe fn axpy(input: In<f32>, data: InOut<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        data.holds([len])?;
+        Ok((len.div_ceil(256), 256).into())
+    }
 }
 
 const SOURCE: &str = r#"
@@ -26,7 +33,9 @@ extern "C" __global__ void axpy(const float* input, float* data, float factor, u
 /// The kernel, compiled for the device and loaded.
 pub(crate) fn load(device: &Device) -> Result<LoadedKernel<axpy>, Box<dyn Error>> {
     let cubin = cubin(device.info().capability)?;
-    Ok(device.load(&ModuleImage::Cuda(cubin))?.kernel()?)
+    let module = device.load(&ModuleImage::Cuda(cubin))?;
+    // SAFETY: the source above is what the declaration says of it.
+    Ok(unsafe { module.kernel() }?)
 }
 
 /// The kernel, compiled for a compute capability.

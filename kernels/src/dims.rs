@@ -1,6 +1,7 @@
 //! Which sizes a kernel takes.
 
 use streamweir_sched::driver::LaunchShape;
+use streamweir_sched::kernel::Refusal;
 use thiserror::Error;
 
 use crate::layout::PageLayout;
@@ -17,6 +18,16 @@ pub struct DimensionError {
     pub value: u64,
     /// What the kernel takes.
     pub requirement: &'static str,
+}
+
+impl From<DimensionError> for Refusal {
+    fn from(error: DimensionError) -> Self {
+        Self::Size {
+            dimension: error.dimension,
+            value: error.value,
+            requirement: error.requirement,
+        }
+    }
 }
 
 /// The most blocks along y and z of a grid.

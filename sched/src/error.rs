@@ -7,6 +7,7 @@ use streamweir_verify::{Report, VerifyError};
 use thiserror::Error;
 
 use crate::driver::{DriverError, ErrorClass};
+use crate::kernel::Refusal;
 
 /// The error of every operation of this crate.
 ///
@@ -252,6 +253,31 @@ pub enum Error {
         has: usize,
         /// What was asked of it.
         what: String,
+    },
+
+    /// Arguments that a kernel does not take.
+    #[error("kernel {kernel}: {why}")]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// What its check says.
+        #[source]
+        why: Refusal,
+    },
+
+    /// Two arguments with bytes in common, of which the kernel writes one.
+    #[error(
+        "kernel {kernel}: `{first}` and `{second}` are given bytes in common, and the kernel writes \
+         one of them; give them apart, or say in the declaration that they may be the same: \
+         `#[in_place({first}, {second})]`"
+    )]
+    SharedBytes {
+        /// The kernel.
+        kernel: String,
+        /// One parameter.
+        first: String,
+        /// The other.
+        second: String,
     },
 
     /// A copy between overlapping bytes, which a device does in any order.

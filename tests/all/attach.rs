@@ -8,7 +8,7 @@ use streamweir::driver::{CaptureMode, Driver, ExecHandle, GraphHandle, Start, St
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Attached, Detached, Device, DeviceStream, Error, Persistent, Verify};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, live};
+use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, plus, sum};
 
 /// An engine with a stream of its own.
 struct Engine {
@@ -100,11 +100,35 @@ fn part(
     let main = attached.origin();
     let side = attached.fork(&main, "side")?;
     let a = side.scratch::<u32>("a", LEN)?;
-    side.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
+    side.launch(
+        &kernels.plus,
+        plus {
+            input: x,
+            output: &a,
+            more: 1,
+            len: N,
+        },
+    )?;
     let b = main.scratch::<u32>("b", LEN)?;
-    main.launch(&kernels.plus, GRID, (x, &b, 2, N))?;
+    main.launch(
+        &kernels.plus,
+        plus {
+            input: x,
+            output: &b,
+            more: 2,
+            len: N,
+        },
+    )?;
     attached.join(&main, side)?;
-    main.launch(&kernels.sum, GRID, (&a, &b, y, N))
+    main.launch(
+        &kernels.sum,
+        sum {
+            left: &a,
+            right: &b,
+            output: y,
+            len: N,
+        },
+    )
 }
 
 #[test]

@@ -6,9 +6,22 @@ use streamweir::{Device, Error, Module, kernel};
 
 kernel! {
     /// `output[i] = input[i] + plus`
-    pub fn add(input: In<u32>, output: Out<u32>, plus: u32, len: u32);
+    ///
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    pub unsafe fn add(input: In<u32>, output: Out<u32>, plus: u32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
     /// `data[i] *= 2`
-    pub fn double(data: InOut<u32>, len: u32);
+    ///
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    pub unsafe fn double(data: InOut<u32>, len: u32) {
+        data.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 pub(crate) fn module(device: &Device) -> Module {
@@ -37,10 +50,13 @@ pub(crate) fn module(device: &Device) -> Module {
 fn two_streams_and_a_join() {
     let device = Device::sim(7);
     let module = module(&device);
-    let (add, double) = (
-        module.kernel::<add>().unwrap(),
-        module.kernel::<double>().unwrap(),
-    );
+    // SAFETY: the module has the twins of these declarations.
+    let (add, double) = unsafe {
+        (
+            module.kernel::<add>().unwrap(),
+            module.kernel::<double>().unwrap(),
+        )
+    };
     let x = device.persistent_from("x", &[1u32, 2, 3, 4]).unwrap();
     let y = device.persistent::<u32>("y", 4).unwrap();
     let (graph, ()) = device
@@ -48,13 +64,36 @@ fn two_streams_and_a_join() {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
             let a = side.scratch::<u32>("a", 4)?;
-            side.scope("layer 0")
-                .launch(&add, (4, 1), (&x, &a, 10, 4))?;
+            side.scope("layer 0").launch(
+                &add,
+                add {
+                    input: &x,
+                    output: &a,
+                    plus: 10,
+                    len: 4,
+                },
+            )?;
             let b = main.scratch::<u32>("b", 4)?;
-            main.launch(&add, (4, 1), (&x, &b, 100, 4))?;
-            main.launch(&double, (4, 1), (&b, 4))?;
+            main.launch(
+                &add,
+                add {
+                    input: &x,
+                    output: &b,
+                    plus: 100,
+                    len: 4,
+                },
+            )?;
+            main.launch(&double, double { data: &b, len: 4 })?;
             let seen = cap.join(&main, side)?;
-            main.launch(&add, (4, 1), (seen.see(&a), &y, 1000, 4))?;
+            main.launch(
+                &add,
+                add {
+                    input: seen.see(&a),
+                    output: &y,
+                    plus: 1000,
+                    len: 4,
+                },
+            )?;
             Ok(())
         })
         .unwrap();

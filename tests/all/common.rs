@@ -9,11 +9,32 @@ use streamweir::{ArenaConfig, Device, Error, LoadedKernel, Module, kernel};
 
 kernel! {
     /// `output[i] = input[i] + more`, one element a block.
-    pub(crate) fn plus(input: In<u32>, output: Out<u32>, more: u32, len: u32);
+    ///
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    pub(crate) unsafe fn plus(input: In<u32>, output: Out<u32>, more: u32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len.max(1), 1).into())
+    }
     /// `output[i] = left[i] + right[i]`, one element a block.
-    pub(crate) fn sum(left: In<u32>, right: In<u32>, output: Out<u32>, len: u32);
+    ///
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    pub(crate) unsafe fn sum(left: In<u32>, right: In<u32>, output: Out<u32>, len: u32) {
+        left.holds([len])?;
+        right.holds([len])?;
+        output.holds([len])?;
+        Ok((len.max(1), 1).into())
+    }
     /// `data[i] += 1`, one element a block.
-    pub(crate) fn bump(data: InOut<u32>, len: u32);
+    ///
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    pub(crate) unsafe fn bump(data: InOut<u32>, len: u32) {
+        data.holds([len])?;
+        Ok((len.max(1), 1).into())
+    }
 }
 
 /// Elements of every buffer, and blocks of every launch.
@@ -69,12 +90,15 @@ pub(crate) struct Kernels {
 impl Kernels {
     pub(crate) fn load(device: &Device) -> Result<Self, Error> {
         let module = device.load(&image())?;
-        Ok(Self {
-            plus: module.kernel()?,
-            sum: module.kernel()?,
-            bump: module.kernel()?,
-            module,
-        })
+        // SAFETY: the module has the twins of these declarations.
+        unsafe {
+            Ok(Self {
+                plus: module.kernel()?,
+                sum: module.kernel()?,
+                bump: module.kernel()?,
+                module,
+            })
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::any::Any;
 use proptest::prelude::*;
 use streamweir::{CaptureOptions, Error};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, SMALL, plus, sim};
 
 /// Something to drop.
 type Owned = Box<dyn Any + Send>;
@@ -38,9 +38,25 @@ fn everything(seed: u64, replays: usize) -> (Vec<Owned>, impl Fn() -> usize) {
                 let main = cap.origin();
                 let side = cap.fork(&main, "side")?;
                 let a = side.scratch::<u32>("a", LEN)?;
-                side.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
+                side.launch(
+                    &kernels.plus,
+                    plus {
+                        input: &x,
+                        output: &a,
+                        more: 1,
+                        len: N,
+                    },
+                )?;
                 cap.join(&main, side)?;
-                main.launch(&kernels.plus, GRID, (&a, &y, 1, N))
+                main.launch(
+                    &kernels.plus,
+                    plus {
+                        input: &a,
+                        output: &y,
+                        more: 1,
+                        len: N,
+                    },
+                )
             })
             .unwrap();
         let stream = device.stream(name).unwrap();

@@ -10,7 +10,7 @@ use streamweir::{
     Capture, CaptureOptions, Device, DeviceStream, Error, LoadedKernel, Persistent, kernel,
 };
 
-use crate::common::{GRID, Kernels, LEN, N};
+use crate::common::{GRID, Kernels, LEN, N, bump};
 
 /// Kernels of the symbol and the parameters of `bump` that wait.
 mod waiting {
@@ -18,8 +18,14 @@ mod waiting {
 
     kernel! {
         /// Waits, and adds.
+        ///
+        /// # Safety
+        /// A block touches its own element, and none from `len` on.
         #[waits]
-        pub(super) fn bump(data: InOut<u32>, len: u32);
+        pub(super) unsafe fn bump(data: InOut<u32>, len: u32) {
+            data.holds([len])?;
+            Ok((len, 1).into())
+        }
     }
 }
 
@@ -27,10 +33,15 @@ mod spinning {
     use super::{InOut, kernel};
 
     kernel! {
+        /// # Safety
+        /// A block touches its own element, and none from `len` on.
         #[blocks(Spin)]
         #[allow(dead_code)]
         #[waits]
-        pub(super) fn bump(data: InOut<u32>, len: u32);
+        pub(super) unsafe fn bump(data: InOut<u32>, len: u32) {
+            data.holds([len])?;
+            Ok((len, 1).into())
+        }
     }
 }
 
@@ -54,7 +65,8 @@ impl Rig {
     }
 
     fn load<K: Kernel>(&self) -> LoadedKernel<K> {
-        self.kernels.module.kernel().unwrap()
+        // SAFETY: each declaration is that of the twin of its symbol.
+        unsafe { self.kernels.module.kernel() }.unwrap()
     }
 
     /// Behind a kernel that does not wait, behind a fill, behind itself, and behind
@@ -62,14 +74,50 @@ impl Rig {
     fn record(&self, cap: &Capture, waiting: &LoadedKernel<waiting::bump>) -> Result<(), Error> {
         let main = cap.origin();
         main.fill(&self.x, 0)?;
-        main.launch(waiting, GRID, (&self.x, N))?;
-        main.launch(&self.kernels.bump, GRID, (&self.x, N))?;
+        main.launch(
+            waiting,
+            waiting::bump {
+                data: &self.x,
+                len: N,
+            },
+        )?;
+        main.launch(
+            &self.kernels.bump,
+            bump {
+                data: &self.x,
+                len: N,
+            },
+        )?;
         let side = cap.fork(&main, "side")?;
-        side.launch(waiting, GRID, (&self.y, N))?;
-        main.launch(waiting, GRID, (&self.x, N))?;
+        side.launch(
+            waiting,
+            waiting::bump {
+                data: &self.y,
+                len: N,
+            },
+        )?;
+        main.launch(
+            waiting,
+            waiting::bump {
+                data: &self.x,
+                len: N,
+            },
+        )?;
         cap.join(&main, side)?;
-        main.launch(waiting, GRID, (&self.y, N))?;
-        main.launch(&self.kernels.bump, GRID, (&self.x, N))
+        main.launch(
+            waiting,
+            waiting::bump {
+                data: &self.y,
+                len: N,
+            },
+        )?;
+        main.launch(
+            &self.kernels.bump,
+            bump {
+                data: &self.x,
+                len: N,
+            },
+        )
     }
 }
 
@@ -136,10 +184,28 @@ fn a_join_that_is_missing_is_missed() {
     let waiting = rig.load::<waiting::bump>();
     let refused = rig.device.capture::<_, Error>("decode", |cap| {
         let main = cap.origin();
-        main.launch(&waiting, GRID, (&rig.x, N))?;
+        main.launch(
+            &waiting,
+            waiting::bump {
+                data: &rig.x,
+                len: N,
+            },
+        )?;
         let side = cap.fork(&main, "side")?;
-        side.launch(&waiting, GRID, (&rig.y, N))?;
-        main.launch(&waiting, GRID, (&rig.y, N))?;
+        side.launch(
+            &waiting,
+            waiting::bump {
+                data: &rig.y,
+                len: N,
+            },
+        )?;
+        main.launch(
+            &waiting,
+            waiting::bump {
+                data: &rig.y,
+                len: N,
+            },
+        )?;
         cap.join(&main, side).map(drop)
     });
     let error = refused.map(drop).unwrap_err();
@@ -188,15 +254,39 @@ fn a_kernel_whose_blocks_spin_has_nobody_beside_it() {
     let (graph, ()) = (rig.device)
         .capture::<_, Error>(options, |cap| {
             let main = cap.origin();
-            main.launch(&rig.kernels.bump, GRID, (&rig.x, N))?;
-            main.launch(&spinning, GRID, (&rig.x, N))?;
+            main.launch(
+                &rig.kernels.bump,
+                bump {
+                    data: &rig.x,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &spinning,
+                spinning::bump {
+                    data: &rig.x,
+                    len: N,
+                },
+            )?;
             let touches = [streamweir::reads(&rig.x)];
             let idle = streamweir::ForeignCall::new("idle", &touches);
             // SAFETY: the call does nothing.
             unsafe { main.foreign_call(idle, |_, _| Ok(()))? };
             let side = cap.fork(&main, "side")?;
-            side.launch(&waiting, GRID, (&rig.y, N))?;
-            main.launch(&waiting, GRID, (&rig.x, N))?;
+            side.launch(
+                &waiting,
+                waiting::bump {
+                    data: &rig.y,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &waiting,
+                waiting::bump {
+                    data: &rig.x,
+                    len: N,
+                },
+            )?;
             cap.join(&main, side).map(drop)
         })
         .unwrap();
@@ -211,7 +301,9 @@ fn a_part_of_an_engines_capture_starts_in_order() {
     let driver = SimDriver::new(1);
     let device = Device::with_driver(driver.clone());
     let kernels = Kernels::load(&device).unwrap();
-    let waiting: LoadedKernel<waiting::bump> = kernels.module.kernel().unwrap();
+    let waiting: LoadedKernel<waiting::bump> =
+        // SAFETY: the twin adds within `len`, and waits as all twins do.
+        unsafe { kernels.module.kernel() }.unwrap();
     let y = device.persistent::<u32>("y", LEN).unwrap();
     let raw = driver.stream_create(0).unwrap();
     // SAFETY: the stream outlives its handle.
@@ -230,8 +322,14 @@ fn a_part_of_an_engines_capture_starts_in_order() {
     }
     for part in ["first", "second"] {
         let attached = device.attach(&stream, part).unwrap();
-        attached.origin().launch(&waiting, GRID, (&y, N)).unwrap();
-        attached.origin().launch(&waiting, GRID, (&y, N)).unwrap();
+        attached
+            .origin()
+            .launch(&waiting, waiting::bump { data: &y, len: N })
+            .unwrap();
+        attached
+            .origin()
+            .launch(&waiting, waiting::bump { data: &y, len: N })
+            .unwrap();
         let detached = attached.detach().unwrap();
         let report = detached.report();
         assert_eq!(report.verdict, Verdict::Safe, "{part}: {report}");

@@ -8,7 +8,7 @@ use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::driver::{DynDriver, ErrorClass};
 use streamweir::{Capture, CaptureOptions, Device, Error, ForeignCall, Placement, reads, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live};
+use crate::common::{Kernels, LEN, N, NOTHING, SMALL, live, plus, sum};
 
 /// What the program leaves in `y`, and in `z`.
 const Y: [u32; 4] = [2 + 13 + 7, 4 + 13 + 7, 6 + 13 + 7, 8 + 13 + 7];
@@ -41,8 +41,15 @@ fn program(
         let third = cap.fork(&side, "third")?;
 
         let a = side.scratch::<u32>("a", LEN)?;
-        side.scope("layer 0")
-            .launch(&kernels.plus, GRID, (&x, &a, 13, N))?;
+        side.scope("layer 0").launch(
+            &kernels.plus,
+            plus {
+                input: &x,
+                output: &a,
+                more: 13,
+                len: N,
+            },
+        )?;
         let b = third.scratch::<u32>("b", LEN)?;
         third.upload(&b, &staged)?;
         let workspace = main.workspace("workspace", 16)?;
@@ -63,16 +70,40 @@ fn program(
         main.copy(&c, &x)?;
 
         cap.join(&side, third)?;
-        side.launch(&kernels.sum, GRID, (&a, &b, &y, N))?;
+        side.launch(
+            &kernels.sum,
+            sum {
+                left: &a,
+                right: &b,
+                output: &y,
+                len: N,
+            },
+        )?;
         drop((a, b));
         cap.join(&main, side)?;
         let d = main.scratch::<u32>("d", LEN)?;
-        main.launch(&kernels.sum, GRID, (&c, &y, &d, N))?;
+        main.launch(
+            &kernels.sum,
+            sum {
+                left: &c,
+                right: &y,
+                output: &d,
+                len: N,
+            },
+        )?;
         main.copy(&y, &d)?;
         // Forked again, it continues its chain.
         let side = cap.fork(&main, "side")?;
         let e = side.scratch::<u32>("e", LEN)?;
-        side.launch(&kernels.plus, GRID, (&y, &e, 0, N))?;
+        side.launch(
+            &kernels.plus,
+            plus {
+                input: &y,
+                output: &e,
+                more: 0,
+                len: N,
+            },
+        )?;
         side.copy(&y, &e)?;
         cap.join(&main, side)?;
         main.record_external(&done)

@@ -9,7 +9,7 @@ use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Device, Error, ForeignCall, reads, updates, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, foreign, sim};
+use crate::common::{Kernels, LEN, N, foreign, sim, sum};
 
 #[test]
 fn nodes_of_a_foreign_call_are_attributed() {
@@ -40,7 +40,15 @@ fn nodes_of_a_foreign_call_are_attributed() {
                 )?
             };
             assert_eq!(addresses, [a.range()?.start, y.range().start]);
-            main.launch(&kernels.sum, GRID, (&a, &a, &y, N))?;
+            main.launch(
+                &kernels.sum,
+                sum {
+                    left: &a,
+                    right: &a,
+                    output: &y,
+                    len: N,
+                },
+            )?;
             Ok(addresses)
         })
         .unwrap();

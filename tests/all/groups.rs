@@ -6,7 +6,7 @@ use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::trace::BufferKind;
 use streamweir::{CaptureOptions, Device, Error, Graph, Persistent, ReplayGroup};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL};
+use crate::common::{Kernels, LEN, N, SMALL, plus};
 
 /// `y = x + 3`, through two scratch buffers.
 fn bucket(
@@ -21,9 +21,33 @@ fn bucket(
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
             let b = main.scratch::<u32>("b", LEN)?;
-            main.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
-            main.launch(&kernels.plus, GRID, (&a, &b, 1, N))?;
-            main.launch(&kernels.plus, GRID, (&b, y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &b,
+                    more: 1,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &b,
+                    output: y,
+                    more: 1,
+                    len: N,
+                },
+            )
         })
         .unwrap()
         .0
@@ -70,7 +94,15 @@ fn one_graph_on_two_streams_does_not_overlap_itself() {
             .capture::<_, Error>(CaptureOptions::new("count").arena(SMALL), |cap| {
                 let main = cap.origin();
                 let a = main.scratch::<u32>("a", LEN)?;
-                main.launch(&kernels.plus, GRID, (&y, &a, 1, N))?;
+                main.launch(
+                    &kernels.plus,
+                    plus {
+                        input: &y,
+                        output: &a,
+                        more: 1,
+                        len: N,
+                    },
+                )?;
                 main.copy(&y, &a)
             })
             .unwrap();
@@ -97,7 +129,15 @@ fn an_event_asked_for_between_replays_does_not_stand_for_the_later_one() {
                 .capture::<_, Error>(CaptureOptions::new(name).group(&group), |cap| {
                     let main = cap.origin();
                     let a = main.scratch::<u32>("a", LEN)?;
-                    main.launch(&kernels.plus, GRID, (&y, &a, 1, N))?;
+                    main.launch(
+                        &kernels.plus,
+                        plus {
+                            input: &y,
+                            output: &a,
+                            more: 1,
+                            len: N,
+                        },
+                    )?;
                     main.copy(&y, &a)
                 })
                 .unwrap()
@@ -124,8 +164,24 @@ fn writers_of_one_persistent_buffer_take_turns() {
                 .capture::<_, Error>(CaptureOptions::new(name).arena(SMALL), |cap| {
                     let main = cap.origin();
                     let a = main.scratch::<u32>("a", LEN)?;
-                    main.launch(&kernels.plus, GRID, (&y, &a, by, N))?;
-                    main.launch(&kernels.plus, GRID, (&a, &y, 0, N))
+                    main.launch(
+                        &kernels.plus,
+                        plus {
+                            input: &y,
+                            output: &a,
+                            more: by,
+                            len: N,
+                        },
+                    )?;
+                    main.launch(
+                        &kernels.plus,
+                        plus {
+                            input: &a,
+                            output: &y,
+                            more: 0,
+                            len: N,
+                        },
+                    )
                 })
                 .unwrap()
                 .0
@@ -205,8 +261,24 @@ fn plus_two(device: &Device, kernels: &Kernels, x: &Persistent<u32>, y: &Persist
         .capture::<_, Error>(CaptureOptions::new("plus two").arena(SMALL), |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
-            main.launch(&kernels.plus, GRID, (&a, y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: y,
+                    more: 1,
+                    len: N,
+                },
+            )
         })
         .unwrap()
         .0
@@ -242,7 +314,15 @@ fn eager_runs_and_replays_take_turns() {
         first.replay(&streams[0]).unwrap();
         device
             .eager::<_, Error>("eager", |cap| {
-                cap.origin().launch(&kernels.plus, GRID, (&y, &z, 1, N))
+                cap.origin().launch(
+                    &kernels.plus,
+                    plus {
+                        input: &y,
+                        output: &z,
+                        more: 1,
+                        len: N,
+                    },
+                )
             })
             .unwrap();
         last.replay(&streams[1]).unwrap();
@@ -262,7 +342,15 @@ fn a_replay_waits_for_an_eager_run_that_failed() {
         let error = device
             .eager::<_, Error>("eager", |cap| {
                 let side = cap.fork(&cap.origin(), "side")?;
-                side.launch(&kernels.plus, GRID, (&x, &y, 1, N))
+                side.launch(
+                    &kernels.plus,
+                    plus {
+                        input: &x,
+                        output: &y,
+                        more: 1,
+                        len: N,
+                    },
+                )
             })
             .unwrap_err();
         assert!(matches!(error, Error::Unjoined { .. }), "{error}");

@@ -4,7 +4,7 @@
 use streamweir::trace::{StreamId, Trace};
 use streamweir::{ArenaConfig, CaptureOptions, Device, Error, Graph, Policy};
 
-use crate::common::{GRID, Kernels, LEN, N};
+use crate::common::{Kernels, LEN, N, plus, sum};
 
 const SPAN: u64 = 4096;
 const ROOMY: ArenaConfig = ArenaConfig {
@@ -25,10 +25,34 @@ fn capture(policy: Policy, workspace: usize) -> Graph {
         let a = main.scratch::<u32>("a", LEN)?;
         let side = cap.fork(&main, "side")?;
         let b = side.scratch::<u32>("b", LEN)?;
-        side.launch(&kernels.plus, GRID, (&x, &b, 1, N))?;
-        main.launch(&kernels.plus, GRID, (&x, &a, 2, N))?;
+        side.launch(
+            &kernels.plus,
+            plus {
+                input: &x,
+                output: &b,
+                more: 1,
+                len: N,
+            },
+        )?;
+        main.launch(
+            &kernels.plus,
+            plus {
+                input: &x,
+                output: &a,
+                more: 2,
+                len: N,
+            },
+        )?;
         let seen = cap.join(&main, side)?;
-        main.launch(&kernels.sum, GRID, (&a, seen.see(&b), &x, N))
+        main.launch(
+            &kernels.sum,
+            sum {
+                left: &a,
+                right: seen.see(&b),
+                output: &x,
+                len: N,
+            },
+        )
     });
     captured.unwrap().0
 }

@@ -8,7 +8,7 @@ use streamweir::trace::BufferKind;
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Capture, CaptureOptions, Device, Error, Graph, Persistent, Policy, Verify};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL};
+use crate::common::{Kernels, LEN, N, SMALL, bump, plus};
 
 #[test]
 fn a_missing_join_is_refused_and_told_in_full() {
@@ -26,9 +26,23 @@ fn a_missing_join_is_refused_and_told_in_full() {
             let indexer = side.scope("layer 2").scope("indexer");
             let attention = main.scope("layer 2/attention");
             lines[0] = line!();
-            indexer.launch(&kernels.plus, GRID, (&x, &scores, 1, N))?;
+            indexer.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &scores,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             lines[1] = line!();
-            attention.launch(&kernels.bump, GRID, (&scores, N))?;
+            attention.launch(
+                &kernels.bump,
+                bump {
+                    data: &scores,
+                    len: N,
+                },
+            )?;
             lines[2] = line!();
             cap.join(&main, side).map(drop)
         })
@@ -76,7 +90,7 @@ fn scratch_that_nothing_wrote() {
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&kernels.bump, GRID, (&a, N))
+            main.launch(&kernels.bump, bump { data: &a, len: N })
         })
         .unwrap_err();
     let report = error.report().expect("the capture is refused");
@@ -128,9 +142,25 @@ impl Story {
         let Kernels { plus, .. } = &self.kernels;
         let main = cap.origin();
         let a = main.scratch::<u32>("a", LEN)?;
-        main.launch(plus, GRID, (&self.x, &a, 10, N))?;
+        main.launch(
+            plus,
+            plus {
+                input: &self.x,
+                output: &a,
+                more: 10,
+                len: N,
+            },
+        )?;
         let side = cap.fork(&main, "side")?;
-        side.launch(plus, GRID, (&a, &self.y, 1, N))?;
+        side.launch(
+            plus,
+            plus {
+                input: &a,
+                output: &self.y,
+                more: 1,
+                len: N,
+            },
+        )?;
         let held = (repair == Some(Repair::HoldToJoin)).then_some(a);
         let side = match repair {
             Some(Repair::JoinFirst) => {
@@ -140,12 +170,28 @@ impl Story {
             _ => Some(side),
         };
         let b = main.scratch::<u32>("b", LEN)?;
-        main.launch(plus, GRID, (&self.x, &b, 100, N))?;
+        main.launch(
+            plus,
+            plus {
+                input: &self.x,
+                output: &b,
+                more: 100,
+                len: N,
+            },
+        )?;
         if let Some(side) = side {
             cap.join(&main, side)?;
         }
         drop(held);
-        main.launch(plus, GRID, (&b, &self.z, 0, N))
+        main.launch(
+            plus,
+            plus {
+                input: &b,
+                output: &self.z,
+                more: 0,
+                len: N,
+            },
+        )
     }
 
     fn capture(&self, options: CaptureOptions, repair: Option<Repair>) -> Graph {
@@ -243,11 +289,35 @@ fn layers(
         let name = if layer % 2 == 0 { "even" } else { "odd" };
         let side = cap.fork(&main, name)?;
         let a = side.scratch::<u32>("a", LEN)?;
-        side.launch(&kernels.plus, GRID, (x, &a, layer, N))?;
+        side.launch(
+            &kernels.plus,
+            plus {
+                input: x,
+                output: &a,
+                more: layer,
+                len: N,
+            },
+        )?;
         cap.join(&main, side)?;
         let b = main.scratch::<u32>("b", LEN)?;
-        main.launch(&kernels.plus, GRID, (&a, &b, 1, N))?;
-        main.launch(&kernels.plus, GRID, (&b, y, 1, N))?;
+        main.launch(
+            &kernels.plus,
+            plus {
+                input: &a,
+                output: &b,
+                more: 1,
+                len: N,
+            },
+        )?;
+        main.launch(
+            &kernels.plus,
+            plus {
+                input: &b,
+                output: y,
+                more: 1,
+                len: N,
+            },
+        )?;
     }
     Ok(())
 }

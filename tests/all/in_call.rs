@@ -16,7 +16,7 @@ use streamweir::{
     Scratch, Stream, reads, writes,
 };
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, foreign, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, bump, foreign, sim};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
@@ -480,7 +480,13 @@ fn an_argument_may_record_while_it_is_bound() {
                     stream: &main,
                     below: &y,
                 };
-                main.launch(&kernels.bump, GRID, (&nosy, N))
+                main.launch(
+                    &kernels.bump,
+                    bump {
+                        data: &nosy,
+                        len: N,
+                    },
+                )
             })
             .unwrap();
         let names: Vec<_> = graph.trace().nodes.iter().map(|node| &*node.name).collect();

@@ -4,7 +4,7 @@
 use streamweir::driver::sim::SimDriver;
 use streamweir::{ArenaConfig, Device, Error, Persistent};
 
-use crate::common::{GRID, Kernels, LEN, N, image};
+use crate::common::{Kernels, LEN, N, bump, image};
 
 #[test]
 fn calls_that_belong_outside() {
@@ -17,12 +17,12 @@ fn calls_that_belong_outside() {
     let (graph, ()) = device
         .capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
-            main.launch(&kernels.bump, GRID, (&y, N))?;
+            main.launch(&kernels.bump, bump { data: &y, len: N })?;
             let refused: Vec<(&str, Result<(), Error>)> = vec![
                 ("Device::load", device.load(&image()).map(drop)),
                 (
                     "Module::kernel",
-                    kernels.module.kernel::<crate::common::bump>().map(drop),
+                    unsafe { kernels.module.kernel::<crate::common::bump>() }.map(drop),
                 ),
                 ("Device::synchronize", device.synchronize()),
                 ("DeviceStream::synchronize", stream.synchronize()),
@@ -83,7 +83,7 @@ fn calls_that_belong_outside() {
                 }
             }
             // None of them broke anything.
-            main.launch(&kernels.bump, GRID, (&y, N))
+            main.launch(&kernels.bump, bump { data: &y, len: N })
         })
         .unwrap();
     graph.replay(&stream).unwrap();

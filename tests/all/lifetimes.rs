@@ -9,7 +9,7 @@ use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::driver::{Driver, ErrorClass};
 use streamweir::{CaptureOptions, Device, DeviceStream, Error, Graph, Persistent};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, SMALL, live, plus, sim};
 
 /// A graph that computes `y = x + 2` over scratch, with what it refers to.
 struct Parts {
@@ -29,9 +29,25 @@ fn parts(device: &Device) -> Parts {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
             let a = side.scratch::<u32>("a", LEN)?;
-            side.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
+            side.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             cap.join(&main, side)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 1,
+                    len: N,
+                },
+            )
         })
         .unwrap();
     let stream = device.stream("replay").unwrap();
@@ -176,7 +192,15 @@ fn nothing_is_released_inside_a_capture() {
     let (next, ()) = device
         .capture::<_, Error>("next", |cap| {
             let main = cap.origin();
-            main.launch(&kernels.plus, GRID, (&x, &y, 5, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &y,
+                    more: 5,
+                    len: N,
+                },
+            )?;
             let before = driver.live();
             drop((graph, unused, x, event));
             drop(kernels);
@@ -209,7 +233,15 @@ fn scratch_may_be_dropped_anywhere() {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
             main.fill(&a, 0)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 3, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 3,
+                    len: N,
+                },
+            )?;
             let range = a.range()?;
             std::thread::spawn(move || drop(a)).join().unwrap();
             // The other thread's drop gave the bytes back.

@@ -6,7 +6,7 @@ use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{Capture, CaptureOptions, Device, Error, Persistent, Verify};
 
-use crate::common::{GRID, Kernels, LEN, N};
+use crate::common::{Kernels, LEN, N, bump, plus, sum};
 
 struct Bench {
     lying: std::sync::Arc<LyingDriver>,
@@ -38,13 +38,29 @@ impl Bench {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
         let b = side.scratch::<u32>("b", LEN)?;
-        side.launch(&self.kernels.plus, GRID, (&self.x, &b, 1, N))?;
-        side.launch(&self.kernels.bump, GRID, (&b, N))?;
+        side.launch(
+            &self.kernels.plus,
+            plus {
+                input: &self.x,
+                output: &b,
+                more: 1,
+                len: N,
+            },
+        )?;
+        side.launch(&self.kernels.bump, bump { data: &b, len: N })?;
         let a = main.scratch::<u32>("a", LEN)?;
         main.fill(&a, 0)?;
         cap.join(&main, side)?;
         let c = main.scratch::<u32>("c", LEN)?;
-        main.launch(&self.kernels.sum, GRID, (&a, &b, &c, N))?;
+        main.launch(
+            &self.kernels.sum,
+            sum {
+                left: &a,
+                right: &b,
+                output: &c,
+                len: N,
+            },
+        )?;
         main.copy(&self.y, &c)
     }
 }
@@ -155,9 +171,21 @@ fn an_edge_that_orders_nothing_new_may_be_missing() {
         let main = cap.origin();
         main.fill(&bench.y, 0)?;
         let side = cap.fork(&main, "side")?;
-        side.launch(&bench.kernels.bump, GRID, (&bench.y, N))?;
+        side.launch(
+            &bench.kernels.bump,
+            bump {
+                data: &bench.y,
+                len: N,
+            },
+        )?;
         cap.join(&main, side)?;
-        main.launch(&bench.kernels.bump, GRID, (&bench.y, N))
+        main.launch(
+            &bench.kernels.bump,
+            bump {
+                data: &bench.y,
+                len: N,
+            },
+        )
     };
     let believed = [0, 1, 2].map(|edge| {
         bench.lying.tell(Some(Lie::DropEdge(edge)));

@@ -8,7 +8,7 @@ use streamweir::{
     narrow, part,
 };
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, bump, live, plus, sim};
 
 /// The next capture works, and nothing of the refused one is left.
 fn sound(device: &Device) {
@@ -20,9 +20,25 @@ fn sound(device: &Device) {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
             let a = side.scratch::<u32>("a", LEN)?;
-            side.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
+            side.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             cap.join(&main, side)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 1,
+                    len: N,
+                },
+            )
         })
         .unwrap();
     let stream = device.stream("replay").unwrap();
@@ -98,8 +114,16 @@ fn an_unjoined_stream_is_named_with_its_last_node() {
     let error = spoilt(|cap, kernels, x| {
         let side = cap.fork(&cap.origin(), "side")?;
         let a = side.scratch::<u32>("a", LEN)?;
-        side.launch(&kernels.plus, GRID, (x, &a, 1, N))?;
-        side.launch(&kernels.bump, GRID, (&a, N))
+        side.launch(
+            &kernels.plus,
+            plus {
+                input: x,
+                output: &a,
+                more: 1,
+                len: N,
+            },
+        )?;
+        side.launch(&kernels.bump, bump { data: &a, len: N })
     });
     let text = error.to_string();
     for word in ["\"decode\"", "\"side\"", "`bump`", "misuse.rs:", "join"] {
@@ -130,8 +154,15 @@ fn streams_and_scratch_of_another_capture() {
     assert!(matches!(error, Error::OtherCapture { .. }), "{error}");
 
     let error = spoilt(|cap, kernels, x| {
-        cap.origin()
-            .launch(&kernels.plus, GRID, (x, &scratch, 1, N))
+        cap.origin().launch(
+            &kernels.plus,
+            plus {
+                input: x,
+                output: &scratch,
+                more: 1,
+                len: N,
+            },
+        )
     });
     let text = error.to_string();
     assert!(matches!(error, Error::OtherCapture { .. }), "{text}");
@@ -151,14 +182,23 @@ fn handles_do_not_outlive_their_capture() {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
             main.fill(&a, 0)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 1, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             Ok((main, a))
         })
         .unwrap();
     for error in [
         main.fill(&a, 0).unwrap_err(),
         main.scratch::<u32>("b", 1).unwrap_err(),
-        main.launch(&kernels.bump, GRID, (&y, N)).unwrap_err(),
+        main.launch(&kernels.bump, bump { data: &y, len: N })
+            .unwrap_err(),
     ] {
         assert!(
             matches!(&error, Error::CaptureEnded { capture, .. } if capture == "first"),
@@ -272,7 +312,7 @@ fn lengths_are_checked() {
     for range in [3..5, 5..5, reversed] {
         for error in [
             spoilt(|_, _, x| part(x, range.clone()).map(drop)),
-            spoilt(|_, _, x| narrow(x, range.clone()).map(drop)),
+            spoilt(|_, _, x| unsafe { narrow(x, range.clone()) }.map(drop)),
         ] {
             assert!(
                 matches!(&error, Error::Length { buffer, has: 4, .. } if buffer == "x"),
@@ -287,7 +327,7 @@ fn lengths_are_checked() {
     for error in [
         spoilt(|_, _, x| cast::<u64, _>(part(x, 0..3)?).map(drop)),
         spoilt(|_, _, x| cast::<u64, _>(part(x, 1..3)?).map(drop)),
-        spoilt(|_, _, x| cast::<u64, _>(narrow(x, 2..4)?).map(drop)),
+        spoilt(|_, _, x| cast::<u64, _>(unsafe { narrow(x, 2..4) }?).map(drop)),
     ] {
         assert!(
             matches!(&error, Error::Length { buffer, .. } if buffer == "x"),
@@ -322,7 +362,15 @@ fn buffers_and_parts_of_no_bytes_are_valid() {
             assert_ne!(a.range()?.start, b.range()?.start);
             main.fill(&a, 1)?;
             main.copy(&b, &a)?;
-            main.launch(&kernels.plus, GRID, (&x, part(&b, 0..0)?, 1, 0))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: part(&b, 0..0)?,
+                    more: 1,
+                    len: 0,
+                },
+            )
         })
         .unwrap();
     assert_eq!(graph.trace().nodes.len(), 1);
@@ -351,18 +399,18 @@ mod wrong {
 fn a_declaration_is_held_against_the_code() {
     let device = Device::sim(1);
     let kernels = Kernels::load(&device).unwrap();
-    let error = kernels.module.kernel::<wrong::plus>().unwrap_err();
+    let error = unsafe { kernels.module.kernel::<wrong::plus>() }.unwrap_err();
     assert!(
         matches!(&error, Error::ParamCount { kernel, declared: 3, actual: 4 } if kernel == "plus"),
         "{error}"
     );
-    let error = kernels.module.kernel::<wrong::wide::plus>().unwrap_err();
+    let error = unsafe { kernels.module.kernel::<wrong::wide::plus>() }.unwrap_err();
     assert!(
         matches!(&error, Error::ParamShape { kernel, param, declared_size: 8, actual_size: 4, .. }
             if kernel == "plus" && param == "more"),
         "{error}"
     );
-    let error = kernels.module.kernel::<wrong::missing>().unwrap_err();
+    let error = unsafe { kernels.module.kernel::<wrong::missing>() }.unwrap_err();
     assert_eq!(error.driver_class(), Some(ErrorClass::NotFound));
     assert!(error.to_string().contains("`missing`"), "{error}");
     let error = device.load(&ModuleImage::Cuda(vec![0; 4])).unwrap_err();
@@ -389,14 +437,23 @@ fn things_of_another_device() {
         let main = cap.origin();
         refused(
             "\"elsewhere\"",
-            main.launch(&kernels.bump, GRID, (&elsewhere, N)),
+            main.launch(
+                &kernels.bump,
+                bump {
+                    data: &elsewhere,
+                    len: N,
+                },
+            ),
         );
         refused("\"elsewhere\"", main.fill(&elsewhere, 0));
-        refused("`bump`", main.launch(&other_kernels.bump, GRID, (&y, N)));
+        refused(
+            "`bump`",
+            main.launch(&other_kernels.bump, bump { data: &y, len: N }),
+        );
         refused("\"event\"", main.record_external(&event));
         refused("\"event\"", main.wait_external(&event));
         // A refused command leaves no trace: the capture goes on.
-        main.launch(&kernels.bump, GRID, (&y, N))
+        main.launch(&kernels.bump, bump { data: &y, len: N })
     })
     .map(|(graph, ())| {
         assert_eq!(graph.trace().nodes.len(), 1);
@@ -503,10 +560,26 @@ fn two_threads_capture_at_once() {
                         let main = cap.origin();
                         let side = cap.fork(&main, "side")?;
                         let a = side.scratch::<u32>("a", LEN)?;
-                        side.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
+                        side.launch(
+                            &kernels.plus,
+                            plus {
+                                input: &x,
+                                output: &a,
+                                more: 1,
+                                len: N,
+                            },
+                        )?;
                         both.wait();
                         cap.join(&main, side)?;
-                        main.launch(&kernels.plus, GRID, (&a, &y, 1, N))
+                        main.launch(
+                            &kernels.plus,
+                            plus {
+                                input: &a,
+                                output: &y,
+                                more: 1,
+                                len: N,
+                            },
+                        )
                     })
                     .unwrap();
                 let stream = device.stream("replay").unwrap();

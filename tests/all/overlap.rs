@@ -5,7 +5,7 @@ use streamweir::trace::NodeId;
 use streamweir::verify::Verdict;
 use streamweir::{Capture, Device, Error, Graph, Persistent};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, bump, live, plus, sim, sum};
 
 struct Bench {
     kernels: Kernels,
@@ -38,13 +38,45 @@ impl Bench {
         let main = cap.origin().scope("layer 0");
         let side = cap.fork_if(overlap, &main, "side")?.scope("layer 0/side");
         let a = side.scratch::<u32>("a", LEN)?;
-        side.launch(&self.kernels.plus, GRID, (&self.x, &a, 10, N))?;
+        side.launch(
+            &self.kernels.plus,
+            plus {
+                input: &self.x,
+                output: &a,
+                more: 10,
+                len: N,
+            },
+        )?;
         let c = side.scratch::<u32>("c", LEN)?;
-        side.launch(&self.kernels.plus, GRID, (&a, &c, 2, N))?;
+        side.launch(
+            &self.kernels.plus,
+            plus {
+                input: &a,
+                output: &c,
+                more: 2,
+                len: N,
+            },
+        )?;
         let b = main.scratch::<u32>("b", LEN)?;
-        main.launch(&self.kernels.plus, GRID, (&self.x, &b, 5, N))?;
+        main.launch(
+            &self.kernels.plus,
+            plus {
+                input: &self.x,
+                output: &b,
+                more: 5,
+                len: N,
+            },
+        )?;
         let seen = cap.join(&main, side)?;
-        main.launch(&self.kernels.sum, GRID, (&b, seen.see(&c), &self.y, N))
+        main.launch(
+            &self.kernels.sum,
+            sum {
+                left: &b,
+                right: seen.see(&c),
+                output: &self.y,
+                len: N,
+            },
+        )
     }
 
     fn clear(&self) {
@@ -90,11 +122,23 @@ fn an_alias_is_joined_into_its_parent() {
             let main = cap.origin();
             let outer = cap.fork(&main, "outer")?;
             let inner = cap.fork_if(false, &outer, "inner")?;
-            inner.launch(&bench.kernels.bump, GRID, (&bench.y, N))?;
+            inner.launch(
+                &bench.kernels.bump,
+                bump {
+                    data: &bench.y,
+                    len: N,
+                },
+            )?;
             assert_eq!(inner.name(), "outer");
             cap.join(&outer, inner)?;
             // The alias ended and its parent did not.
-            outer.launch(&bench.kernels.bump, GRID, (&bench.y, N))?;
+            outer.launch(
+                &bench.kernels.bump,
+                bump {
+                    data: &bench.y,
+                    len: N,
+                },
+            )?;
             cap.join(&main, outer).map(drop)
         })
         .unwrap();
@@ -109,9 +153,23 @@ fn an_alias_joined_into_another_stream_orders_that_stream() {
             let main = cap.origin();
             let third = cap.fork(&main, "third")?;
             let side = cap.fork_if(overlap, &main, "side")?;
-            side.launch(&bench.kernels.plus, GRID, (&bench.x, &bench.y, 1, N))?;
+            side.launch(
+                &bench.kernels.plus,
+                plus {
+                    input: &bench.x,
+                    output: &bench.y,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             cap.join(&third, side)?;
-            third.launch(&bench.kernels.bump, GRID, (&bench.y, N))?;
+            third.launch(
+                &bench.kernels.bump,
+                bump {
+                    data: &bench.y,
+                    len: N,
+                },
+            )?;
             cap.join(&main, third)?;
             Ok(())
         });
@@ -148,7 +206,15 @@ fn an_eager_run_that_fails_is_waited_for() {
         .eager::<(), Error>("decode", |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&bench.kernels.plus, GRID, (&bench.x, &a, 1, N))?;
+            main.launch(
+                &bench.kernels.plus,
+                plus {
+                    input: &bench.x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             cap.fork(&main, "main").map(drop)
         })
         .unwrap_err();

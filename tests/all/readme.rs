@@ -5,7 +5,13 @@ use streamweir::kernel::{In, Out, twin};
 use streamweir::{Device, Error, kernel};
 
 kernel! {
-    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+    /// # Safety
+    /// A block touches its own element of each buffer, and none from `len` on.
+    unsafe fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 #[test]
@@ -13,7 +19,7 @@ fn the_report_in_the_readme_is_real() {
     let device = Device::sim(1);
     let twin = twin::<scale>(|_, _| Ok(())); // nothing is replayed
     let module = device.load(&ModuleImage::Sim(vec![twin])).unwrap();
-    let scale = module.kernel::<scale>().unwrap();
+    let scale = unsafe { module.kernel::<scale>() }.unwrap();
     let keys = device.persistent::<f32>("keys", 4).unwrap();
     let out = device.persistent::<f32>("out", 4).unwrap();
 
@@ -22,15 +28,36 @@ fn the_report_in_the_readme_is_real() {
             let main = cap.origin();
             let indexer = cap.fork(&main, "indexer")?;
             let scores = indexer.scratch::<f32>("scores", 4)?;
-            indexer
-                .scope("layer 2/indexer")
-                .launch(&scale, (4, 1), (&keys, &scores, 0.5, 4))?;
+            indexer.scope("layer 2/indexer").launch(
+                &scale,
+                scale {
+                    input: &keys,
+                    output: &scores,
+                    factor: 0.5,
+                    len: 4,
+                },
+            )?;
 
             let query = main.scratch::<f32>("query", 4)?;
-            main.launch(&scale, (4, 1), (&keys, &query, 3.0, 4))?;
+            main.launch(
+                &scale,
+                scale {
+                    input: &keys,
+                    output: &query,
+                    factor: 3.0,
+                    len: 4,
+                },
+            )?;
 
-            main.scope("layer 2/attention")
-                .launch(&scale, (4, 1), (&scores, &out, 10.0, 4))?;
+            main.scope("layer 2/attention").launch(
+                &scale,
+                scale {
+                    input: &scores,
+                    output: &out,
+                    factor: 10.0,
+                    len: 4,
+                },
+            )?;
             cap.join(&main, indexer)?;
             Ok(())
         })

@@ -3,9 +3,11 @@
 use streamweir::kernel::{BlockSync, InOut, Kernel};
 use streamweir::trace::NodeKind;
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{Capture, Device, Error, Graph, LoadedKernel, Persistent, Stream, kernel};
+use streamweir::{
+    Capture, CheckedArgs, Device, Dyn, Error, Graph, LoadedKernel, Persistent, Stream, kernel,
+};
 
-use crate::common::{GRID, Kernels, N};
+use crate::common::{Kernels, N, plus};
 
 /// Kernels of the symbol and the parameters of `bump`, with other blocks.
 mod spin {
@@ -14,7 +16,13 @@ mod spin {
     kernel! {
         /// Waits at a barrier over the grid.
         #[blocks(Spin)]
-        pub(super) fn bump(data: InOut<u32>, len: u32);
+        ///
+        /// # Safety
+        /// A block touches its own element, and none from `len` on.
+        pub(super) unsafe fn bump(data: InOut<u32>, len: u32) {
+            data.holds([len])?;
+            Ok((len, 1).into())
+        }
     }
 }
 
@@ -25,7 +33,13 @@ mod cooperative {
         #[allow(dead_code)]
         #[blocks(Cooperative)]
         /// Waits at a barrier over the grid.
-        pub(super) fn bump(data: InOut<u32>, len: u32);
+        ///
+        /// # Safety
+        /// A block touches its own element, and none from `len` on.
+        pub(super) unsafe fn bump(data: InOut<u32>, len: u32) {
+            data.holds([len])?;
+            Ok((len, 1).into())
+        }
     }
 }
 
@@ -51,20 +65,33 @@ impl Rig {
     }
 
     /// `K` on one stream; `plus`, of other memory, on another one or behind it.
-    fn capture<K>(&self, beside: bool) -> Result<Graph, Error>
+    fn capture<'a, K, A>(
+        &'a self,
+        args: impl Fn(&'a Persistent<u32>, u32) -> A,
+        beside: bool,
+    ) -> Result<Graph, Error>
     where
         K: Kernel,
-        for<'a> (&'a Persistent<u32>, u32): streamweir::Args<K, streamweir::Dyn>,
+        A: CheckedArgs<K, Dyn>,
     {
-        let spinning: LoadedKernel<K> = self.kernels.module.kernel()?;
+        // SAFETY: either declaration is that of the twin of its symbol.
+        let spinning: LoadedKernel<K> = unsafe { self.kernels.module.kernel() }?;
         let plus = |stream: &Stream| {
-            let args = (&self.x, &self.y, 1, N);
-            stream.launch(&self.kernels.plus, GRID, args)
+            let (input, output) = (&self.x, &self.y);
+            stream.launch(
+                &self.kernels.plus,
+                plus {
+                    input,
+                    output,
+                    more: 1,
+                    len: N,
+                },
+            )
         };
         let record = |cap: &Capture| {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
-            side.launch(&spinning, GRID, (&self.state, N))?;
+            side.launch(&spinning, args(&self.state, N))?;
             if beside {
                 plus(&main)?;
             }
@@ -84,7 +111,9 @@ fn sync(graph: &Graph) -> BlockSync {
 
 #[test]
 fn beside_another_kernel_it_is_refused() {
-    let error = Rig::new().capture::<spin::bump>(true).unwrap_err();
+    let error = Rig::new()
+        .capture(|data, len| spin::bump { data, len }, true)
+        .unwrap_err();
     let report = error.report().expect("the capture is refused");
     let rules: Vec<Rule> = report.hazards.iter().map(|h| h.rule).collect();
     assert_eq!(rules, [Rule::CoResidency], "{report}");
@@ -93,7 +122,9 @@ fn beside_another_kernel_it_is_refused() {
 
 #[test]
 fn alone_it_passes_and_the_trace_says_what_it_is() {
-    let graph = Rig::new().capture::<spin::bump>(false).unwrap();
+    let graph = Rig::new()
+        .capture(|data, len| spin::bump { data, len }, false)
+        .unwrap();
     assert_eq!(graph.report().verdict, Verdict::Safe);
     assert_eq!(sync(&graph), BlockSync::Spin);
 }
@@ -104,16 +135,22 @@ fn alone_it_passes_and_the_trace_says_what_it_is() {
 fn a_plain_launch_of_a_kernel_for_cooperative_ones_counts_as_spinning() {
     assert_eq!(cooperative::bump::signature().sync, BlockSync::Cooperative);
     let rig = Rig::new();
-    let error = rig.capture::<cooperative::bump>(true).unwrap_err();
+    let error = rig
+        .capture(|data, len| cooperative::bump { data, len }, true)
+        .unwrap_err();
     let report = error.report().expect("the capture is refused");
     assert_eq!(report.hazards[0].rule, Rule::CoResidency, "{report}");
-    let graph = rig.capture::<cooperative::bump>(false).unwrap();
+    let graph = rig
+        .capture(|data, len| cooperative::bump { data, len }, false)
+        .unwrap();
     assert_eq!(sync(&graph), BlockSync::Spin);
 }
 
 #[test]
 fn blocks_are_independent_unless_declared() {
-    let graph = Rig::new().capture::<crate::common::bump>(true).unwrap();
+    let graph = Rig::new()
+        .capture(|data, len| crate::common::bump { data, len }, true)
+        .unwrap();
     assert_eq!(graph.report().verdict, Verdict::Safe);
     assert_eq!(sync(&graph), BlockSync::Independent);
 }

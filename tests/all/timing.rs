@@ -6,7 +6,7 @@ use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::trace::NodeId;
 use streamweir::{Device, DeviceStream, Error, Graph};
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, live};
+use crate::common::{Kernels, LEN, N, NOTHING, live, plus};
 use streamweir::driver::sim::SimDriver;
 
 fn graph(device: &Device) -> Graph {
@@ -15,7 +15,16 @@ fn graph(device: &Device) -> Graph {
     let y = device.persistent::<u32>("y", LEN).unwrap();
     let capture = device.begin("timed").unwrap();
     let main = capture.origin();
-    main.launch(&kernels.plus, GRID, (&x, &y, 1, N)).unwrap();
+    main.launch(
+        &kernels.plus,
+        plus {
+            input: &x,
+            output: &y,
+            more: 1,
+            len: N,
+        },
+    )
+    .unwrap();
     main.copy(&x, &y).unwrap();
     main.fill(&y, 0).unwrap();
     drop(main);

@@ -3,7 +3,8 @@
 use streamweir::Device;
 use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
-use streamweir::driver::{EventScope, GraphHandle, ModuleImage, Start, StreamHandle};
+use streamweir::driver::{EventScope, GraphHandle, Start, StreamHandle};
+use streamweir::kernels::dsv4::Image;
 use streamweir::trace::{BufferKind, ByteRange, NodeKind};
 use streamweir::verify::{Options, Report, Rule, Verdict};
 
@@ -65,7 +66,7 @@ fn judged(
 
 /// Allocates under capture, fills on a side stream, and frees: in time, too
 /// early, or not at all.
-fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
+fn graph_memory(_: &Device, _: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let device = Device::from_cudarc(&context)?;
     let (main, side) = (context.new_stream()?, context.new_stream()?);
@@ -117,7 +118,7 @@ fn graph_memory(_: &Device, _: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn child_graph(device: &Device, _: &ModuleImage) -> Outcome {
+fn child_graph(device: &Device, _: &Image) -> Outcome {
     let driver = crate::driver()?;
     let (stream, memory) = (driver.stream_create(0)?, driver.mem_alloc(BYTES)?);
     begin(stream)?;
@@ -157,7 +158,7 @@ fn child_graph(device: &Device, _: &ModuleImage) -> Outcome {
 
 /// Two kernels beside each other on one block that is known, and on one that
 /// nobody names.
-fn pointers(device: &Device, image: &ModuleImage) -> Outcome {
+fn pointers(device: &Device, image: &Image) -> Outcome {
     let driver = crate::driver()?;
     let (main, side) = (driver.stream_create(0)?, driver.stream_create(0)?);
     let memory = driver.mem_alloc(BYTES)?;

@@ -2,7 +2,8 @@
 
 use libtest_mimic::Failed;
 use streamweir::driver::testing::lying::{Lie, LyingDriver};
-use streamweir::driver::{CaptureMode, EventScope, ModuleImage};
+use streamweir::driver::{CaptureMode, EventScope};
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::Verdict;
 use streamweir::{ArenaConfig, CaptureOptions, Device, Error, Policy, Verify, updates};
@@ -27,7 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_graph_is_the_one_made_by_hand", by_hand),
 ];
 
-fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
+fn two_streams(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let graph = program.capture(device, "two streams")?;
     ensure(graph.report().verdict == Verdict::Safe, || {
@@ -44,17 +45,28 @@ fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn eager(device: &Device, image: &ModuleImage) -> Outcome {
-    let module = device.load(image)?;
+fn eager(device: &Device, image: &Image) -> Outcome {
+    let module = image.load(device)?;
     let bump = module.kernel::<add_one>()?;
     let data = device.persistent::<u32>("data", LEN)?;
-    let shape = add_one::shape(LEN as u32)?;
     let record = |cap: &streamweir::Capture| -> Result<(), Error> {
         let main = cap.origin();
         let side = cap.fork_if(true, &main, "side")?;
-        side.launch(&bump, shape, (&data, LEN as u32))?;
+        side.launch(
+            &bump,
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
+        )?;
         cap.join(&main, side)?;
-        main.launch(&bump, shape, (&data, LEN as u32))
+        main.launch(
+            &bump,
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
+        )
     };
     let (run, ()) = device.eager("eager", record)?;
     ensure(run.report().verdict == Verdict::Safe, || {
@@ -70,15 +82,26 @@ fn eager(device: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn missing_join(device: &Device, image: &ModuleImage) -> Outcome {
+fn missing_join(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
-    let shape = add_one::shape(LEN as u32)?;
     let refused = refused(
         device.capture("missing join", |cap| {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
-            side.launch(&program.bump, shape, (&program.left, LEN as u32))?;
-            main.launch(&program.bump, shape, (&program.left, LEN as u32))?;
+            side.launch(
+                &program.bump,
+                add_one {
+                    data: &program.left,
+                    len: LEN as u32,
+                },
+            )?;
+            main.launch(
+                &program.bump,
+                add_one {
+                    data: &program.left,
+                    len: LEN as u32,
+                },
+            )?;
             cap.join(&main, side)?;
             Ok::<(), Error>(())
         }),
@@ -90,7 +113,7 @@ fn missing_join(device: &Device, image: &ModuleImage) -> Outcome {
     ensure(report.hazards[0].rule.code() == "R1", || report.to_string())
 }
 
-fn lies(_: &Device, image: &ModuleImage) -> Outcome {
+fn lies(_: &Device, image: &Image) -> Outcome {
     let liar = LyingDriver::new(crate::driver()?, None);
     let device = Device::with_driver(liar.clone());
     let program = Program::prepare(&device, image)?;
@@ -118,7 +141,7 @@ fn lies(_: &Device, image: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn two_threads(device: &Device, image: &ModuleImage) -> Outcome {
+fn two_threads(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let group = device.replay_group("shared", ArenaConfig::default());
     let options = |name| CaptureOptions::new(name).group(&group);
@@ -143,7 +166,7 @@ fn two_threads(device: &Device, image: &ModuleImage) -> Outcome {
     ensure(program.check()?, || "the result is wrong".into())
 }
 
-fn group(device: &Device, image: &ModuleImage) -> Outcome {
+fn group(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let group = device.replay_group("buckets", ArenaConfig::default());
     let first = program.capture(device, CaptureOptions::new("first").group(&group))?;
@@ -162,7 +185,7 @@ fn group(device: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn dropped_in_flight(device: &Device, image: &ModuleImage) -> Outcome {
+fn dropped_in_flight(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let graph = program.capture(device, "dropped")?;
     let stream = device.stream("replay")?;
@@ -181,8 +204,8 @@ fn dropped_in_flight(device: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn growth(device: &Device, image: &ModuleImage) -> Outcome {
-    let module = device.load(image)?;
+fn growth(device: &Device, image: &Image) -> Outcome {
+    let module = image.load(device)?;
     let bump = module.kernel::<add_one>()?;
     let config = ArenaConfig {
         segment_bytes: 1 << 21,
@@ -195,8 +218,10 @@ fn growth(device: &Device, image: &ModuleImage) -> Outcome {
             main.fill(&data, 0)?;
             main.launch(
                 &bump,
-                add_one::shape(1 << 19).expect("in range"),
-                (&data, 1 << 19),
+                add_one {
+                    data: &data,
+                    len: 1 << 19,
+                },
             )?;
             main.keep(std::sync::Arc::new(data))?;
         }
@@ -209,18 +234,23 @@ fn growth(device: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn external_events(device: &Device, image: &ModuleImage) -> Outcome {
-    let module = device.load(image)?;
+fn external_events(device: &Device, image: &Image) -> Outcome {
+    let module = image.load(device)?;
     let bump = module.kernel::<add_one>()?;
     let data = device.persistent::<u32>("data", LEN)?;
-    let shape = add_one::shape(LEN as u32)?;
     let [produced, consumed] = [device.event("produced")?, device.event("consumed")?];
     let [producer, consumer] = [device.stream("producer")?, device.stream("consumer")?];
     producer.record(&produced)?;
     let (graph, ()) = device.capture("external", |cap| {
         let main = cap.origin();
         main.wait_external(&produced)?;
-        main.launch(&bump, shape, (&data, LEN as u32))?;
+        main.launch(
+            &bump,
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
+        )?;
         main.record_external(&consumed)
     })?;
     for _ in 0..10 {
@@ -234,7 +264,7 @@ fn external_events(device: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn foreign(device: &Device, image: &ModuleImage) -> Outcome {
+fn foreign(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let driver = crate::driver()?;
     let bytes = (LEN * 4) as u64;
@@ -280,7 +310,7 @@ fn foreign(device: &Device, image: &ModuleImage) -> Outcome {
     ensure(error.to_string().contains("library"), || error.to_string())
 }
 
-fn by_hand(device: &Device, image: &ModuleImage) -> Outcome {
+fn by_hand(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let ours = program.capture(
         device,

@@ -3,9 +3,10 @@
 use libtest_mimic::Failed;
 use streamweir::Device;
 use streamweir::cudarc::driver::result::mem_get_info;
+use streamweir::driver::ErrorClass;
 use streamweir::driver::cuda::CudaDriver;
 use streamweir::driver::testing::fault::FaultDriver;
-use streamweir::driver::{ErrorClass, ModuleImage};
+use streamweir::kernels::dsv4::Image;
 
 use super::isolated::in_own_process;
 use super::program::Program;
@@ -22,7 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// The calls of the program are counted first, in a process of their own too.
-fn every_eighth_call(_: &Device, _: &ModuleImage) -> Outcome {
+fn every_eighth_call(_: &Device, _: &Image) -> Outcome {
     in_own_process("all")
 }
 
@@ -64,7 +65,7 @@ pub(crate) fn child(what: &str) -> Outcome {
 fn fail_at(
     device: &Device,
     faults: &FaultDriver,
-    image: &ModuleImage,
+    image: &Image,
     call: u64,
 ) -> Result<Option<&'static str>, Failed> {
     let (free, _) = mem_get_info()?;

@@ -15,6 +15,7 @@ use streamweir::audit::{AuditOptions, audit};
 use streamweir::cudarc::cublaslt::{result as lt, sys};
 use streamweir::driver::{ModuleImage, Start, StreamHandle};
 use streamweir::infer::{InferOptions, Inference, Outcome as Found, infer_writes};
+use streamweir::kernels::dsv4::Image;
 use streamweir::trace::ByteRange;
 use streamweir::verify::{Options, Report, Rule, Verdict};
 
@@ -277,7 +278,7 @@ pub(crate) fn child(what: &str) -> Outcome {
 }
 
 /// A kernel that never ends takes its child with it and nothing else.
-fn hanging(_: &Device, _: &ModuleImage) -> Outcome {
+fn hanging(_: &Device, _: &Image) -> Outcome {
     in_own_process("infer hang")
 }
 

@@ -1,6 +1,6 @@
 //! Poison, guards and taps.
 
-use streamweir::driver::ModuleImage;
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::{
     ArenaConfig, CaptureOptions, Device, Error, Placement, Poison, Side, Taps, writes,
@@ -15,8 +15,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("taps_of_a_replay_are_those_of_an_eager_run", taps),
 ];
 
-fn poison(device: &Device, image: &ModuleImage) -> Outcome {
-    let module = device.load(image)?;
+fn poison(device: &Device, image: &Image) -> Outcome {
+    let module = image.load(device)?;
     let bump = module.kernel::<add_one>()?;
     let y = device.persistent_from::<u32>("y", &[7; 64])?;
     for placement in [Placement::Live, Placement::Planned] {
@@ -26,7 +26,7 @@ fn poison(device: &Device, image: &ModuleImage) -> Outcome {
         let (graph, ()) = device.capture::<_, Error>(options, |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", 64)?;
-            main.launch(&bump, add_one::shape(64).expect("in range"), (&a, 64))?;
+            main.launch(&bump, add_one { data: &a, len: 64 })?;
             main.copy(&y, &a)
         })?;
         graph.replay(&device.stream("replay")?)?;
@@ -37,7 +37,7 @@ fn poison(device: &Device, image: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn guards(device: &Device, _: &ModuleImage) -> Outcome {
+fn guards(device: &Device, _: &Image) -> Outcome {
     let guarded = device.guarded();
     let x = guarded.persistent::<u32>("x", 100)?;
     let group = guarded.replay_group(
@@ -89,7 +89,7 @@ fn guards(device: &Device, _: &ModuleImage) -> Outcome {
     )
 }
 
-fn taps(device: &Device, image: &ModuleImage) -> Outcome {
+fn taps(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let [of_graph, of_run] = ["graph", "eager"].map(|name| Taps::new(device, name));
     let graph = program.capture(device, CaptureOptions::new("tapped").taps(&of_graph))?;

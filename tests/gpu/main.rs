@@ -9,6 +9,7 @@
 mod adopt;
 mod audit;
 mod capture;
+mod edge;
 mod faults;
 mod gemm;
 mod infer;
@@ -20,16 +21,17 @@ mod program;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use streamweir::driver::DynDriver;
 use streamweir::driver::cuda::{CudaDriver, OpenError};
 use streamweir::driver::testing::conformance::{self, KernelFixture};
-use streamweir::driver::{DynDriver, ModuleImage};
 use streamweir::kernels;
+use streamweir::kernels::dsv4::Image;
 use streamweir::{Device, Error};
 
 type Outcome = Result<(), Failed>;
 
 /// A test by its name, on a device with the module of all kernels.
-type Test = (&'static str, fn(&Device, &ModuleImage) -> Outcome);
+type Test = (&'static str, fn(&Device, &Image) -> Outcome);
 
 fn main() {
     if let Some(code) = isolated::run_child(child) {
@@ -53,16 +55,16 @@ fn child(what: &str) -> Outcome {
     }
 }
 
-fn open() -> Result<(Device, ModuleImage), String> {
+fn open() -> Result<(Device, Image), String> {
     let device = Device::cuda(0).map_err(|error| error.to_string())?;
     let image = kernels::dsv4::image(device.info()).map_err(|error| error.to_string())?;
     Ok((device, image))
 }
 
-fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
+fn trials(device: &Device, image: &Image) -> Vec<Trial> {
     let mut trials = Vec::new();
     let fixture = Arc::new(KernelFixture {
-        image: image.clone(),
+        image: (**image).clone(),
         symbol: "add_one",
     });
     for case in conformance::suite() {
@@ -94,6 +96,7 @@ fn trials(device: &Device, image: &ModuleImage) -> Vec<Trial> {
         ("infer", infer::TESTS),
         ("gemm", gemm::TESTS),
         ("instruments", instruments::TESTS),
+        ("edge", edge::TESTS),
         ("fault", faults::TESTS),
     ] {
         for &(name, test) in list {
@@ -125,6 +128,7 @@ fn without_device(why: &str) -> Vec<Trial> {
         ("infer", infer::TESTS),
         ("gemm", gemm::TESTS),
         ("instruments", instruments::TESTS),
+        ("edge", edge::TESTS),
         ("fault", faults::TESTS),
     ];
     let own = own

@@ -1,7 +1,7 @@
 //! Planned captures on the device: a step of the decode path, and what a library
 //! enqueues when the plan is emitted.
 
-use streamweir::driver::ModuleImage;
+use streamweir::kernels::dsv4::Image;
 use streamweir::verify::Verdict;
 use streamweir::{CaptureOptions, Device, Error, ForeignCall, Policy, writes};
 use streamweir_integration::dsv4::{
@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_library_gets_its_addresses_at_emission", library),
 ];
 
-fn layers(device: &Device, _: &ModuleImage) -> Outcome {
+fn layers(device: &Device, _: &Image) -> Outcome {
     let config = Config {
         layers: 7,
         max_context: 65_536,
@@ -75,7 +75,7 @@ fn layers(device: &Device, _: &ModuleImage) -> Outcome {
     })
 }
 
-fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
+fn two_streams(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let live = program.capture(device, "live")?;
     let stream = device.stream("replay")?;
@@ -96,7 +96,7 @@ fn two_streams(device: &Device, image: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn library(device: &Device, image: &ModuleImage) -> Outcome {
+fn library(device: &Device, image: &Image) -> Outcome {
     let program = Program::prepare(device, image)?;
     let bytes = (LEN * size_of::<u32>()) as u64;
     let driver = crate::driver()?;

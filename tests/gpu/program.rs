@@ -1,6 +1,6 @@
 //! A small program that uses most of the library, and knows its own result.
 
-use streamweir::driver::ModuleImage;
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::{add_one, fill_words};
 use streamweir::{Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent};
 
@@ -15,8 +15,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn prepare(device: &Device, image: &ModuleImage) -> Result<Self, Error> {
-        let module = device.load(image)?;
+    pub(crate) fn prepare(device: &Device, image: &Image) -> Result<Self, Error> {
+        let module = image.load(device)?;
         Ok(Self {
             fill: module.kernel()?,
             bump: module.kernel()?,
@@ -38,18 +38,29 @@ impl Program {
 
     pub(crate) fn record(&self, cap: &Capture) -> Result<(), Error> {
         let len = LEN as u32;
-        let shape = add_one::shape(len).expect("a length in range");
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
         let a = main.scratch::<u32>("a", LEN)?;
         let b = side.scratch::<u32>("b", LEN)?;
-        side.scope("layer 0/side")
-            .launch(&self.fill, shape, (&b, len, 9))?;
-        main.scope("layer 0")
-            .launch(&self.fill, shape, (&a, len, 5))?;
-        side.launch(&self.bump, shape, (&b, len))?;
-        main.launch(&self.bump, shape, (&a, len))?;
-        main.launch(&self.bump, shape, (&a, len))?;
+        side.scope("layer 0/side").launch(
+            &self.fill,
+            fill_words {
+                data: &b,
+                len,
+                value: 9,
+            },
+        )?;
+        main.scope("layer 0").launch(
+            &self.fill,
+            fill_words {
+                data: &a,
+                len,
+                value: 5,
+            },
+        )?;
+        side.launch(&self.bump, add_one { data: &b, len })?;
+        main.launch(&self.bump, add_one { data: &a, len })?;
+        main.launch(&self.bump, add_one { data: &a, len })?;
         let seen = cap.join(&main, side)?;
         main.copy(&self.left, &a)?;
         main.copy(&self.right, seen.see(&b))
@@ -62,7 +73,7 @@ impl Program {
     }
 
     /// All of it, once.
-    pub(crate) fn run(device: &Device, image: &ModuleImage) -> Result<bool, Error> {
+    pub(crate) fn run(device: &Device, image: &Image) -> Result<bool, Error> {
         let program = Self::prepare(device, image)?;
         let graph = program.capture(device, "program")?;
         let [first, second] = [device.stream("first")?, device.stream("second")?];

@@ -9,11 +9,15 @@ lanes! {
 }
 
 kernel! {
-    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+    unsafe fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) -> Result<()> {
-    cap.origin().launch(scale, (4, 1), (keys, keys, 0.5))
+    cap.origin().launch(scale, scale { input: keys, output: keys, factor: 0.5 })
 }
 
 fn main() {}

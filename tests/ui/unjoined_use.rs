@@ -9,15 +9,19 @@ lanes! {
 }
 
 kernel! {
-    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+    unsafe fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) -> Result<()> {
     let main = cap.origin_as::<Main>()?;
     let (indexer, _) = cap.fork_as::<Indexer, _>(&main, "indexer")?;
     let scores = indexer.scratch::<f32>("scores", 4)?;
-    indexer.launch(scale, (4, 1), (keys, &scores, 0.5, 4))?;
-    main.launch(scale, (4, 1), (&scores, keys, 2.0, 4))?;
+    indexer.launch(scale, scale { input: keys, output: &scores, factor: 0.5, len: 4 })?;
+    main.launch(scale, scale { input: &scores, output: keys, factor: 2.0, len: 4 })?;
     cap.join(&main, indexer)?;
     Ok(())
 }

@@ -9,13 +9,17 @@ lanes! {
 }
 
 kernel! {
-    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+    unsafe fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) -> Result<()> {
     let main = cap.origin_as::<Main>()?;
     let pages = main.scratch::<u32>("pages", 4)?;
-    main.launch(scale, (4, 1), (keys, &pages, 0.5, 4))
+    main.launch(scale, scale { input: keys, output: &pages, factor: 0.5, len: 4 })
 }
 
 fn main() {}

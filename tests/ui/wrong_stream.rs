@@ -9,7 +9,11 @@ lanes! {
 }
 
 kernel! {
-    fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32);
+    unsafe fn scale(input: In<f32>, output: Out<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
 }
 
 fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) -> Result<()> {
@@ -20,9 +24,9 @@ fn record(cap: &Capture, scale: &LoadedKernel<scale>, keys: &Persistent<f32>) ->
     let (indexer, _) = cap.fork_as::<Indexer, _>(&main, "indexer")?;
     let (experts, _) = cap.fork_as::<Experts, _>(&main, "experts")?;
     let scores = indexer.scratch::<f32>("scores", 4)?;
-    indexer.launch(scale, (4, 1), (keys, &scores, 0.5, 4))?;
+    indexer.launch(scale, scale { input: keys, output: &scores, factor: 0.5, len: 4 })?;
     let seen = cap.join(&main, indexer)?;
-    experts.launch(scale, (4, 1), (seen.see(&scores), keys, 2.0, 4))?;
+    experts.launch(scale, scale { input: seen.see(&scores), output: keys, factor: 2.0, len: 4 })?;
     cap.join(&main, experts)?;
     Ok(())
 }

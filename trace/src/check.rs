@@ -10,7 +10,7 @@ use crate::buffer::{Buffer, BufferKind};
 use crate::error::TraceError;
 use crate::id::{BufferId, NodeId, ScopeId, StreamId};
 use crate::model::Trace;
-use crate::node::NodeKind;
+use crate::node::{NodeKind, Param};
 use crate::promise::Promised;
 use crate::range::ByteRange;
 
@@ -40,7 +40,12 @@ impl Trace {
                 self.has_scope(scope, whence)?;
             }
             if let NodeKind::Kernel(kernel) = &node.kind {
-                for buffer in kernel.params.iter().filter_map(|p| p.pointer?.buffer) {
+                for buffer in kernel
+                    .params
+                    .iter()
+                    .flat_map(Param::pointers)
+                    .filter_map(|(_, to)| to.buffer)
+                {
                     self.has_buffer(buffer, whence)?;
                 }
             }

@@ -68,7 +68,9 @@ pub use id::{BufferId, EventId, GraphId, NodeId, ScopeId, StepId, StreamId};
 pub use json::{from_json, to_json, to_json_pretty};
 pub use log::{ALLOC_LOG_FORMAT, AllocLog, LOG_ALIGNMENT, LogBuffer, LogError, LogEvent};
 pub use model::{Edge, EdgeKind, ProtocolBreak, Reserved, Trace, Unfreed};
-pub use node::{BlockSync, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine};
+pub use node::{
+    BlockSync, FieldPointer, KernelNode, Node, NodeKind, Param, PdlWait, PointerParam, SourceLine,
+};
 pub use operand::{AllocNode, CopyNode, FillNode, FreeNode};
 pub use promise::{Promise, Promised};
 pub use range::ByteRange;

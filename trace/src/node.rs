@@ -197,6 +197,54 @@ pub struct Param {
     /// What the parameter points to, when it is declared as a pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointer: Option<PointerParam>,
+    /// The declared addresses inside a parameter that has several values: a struct, or
+    /// an array of buffers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldPointer>,
+}
+
+impl Param {
+    /// A parameter with these bytes, of which nothing is declared.
+    pub fn new(name: impl Into<String>, offset: u32, bytes: Vec<u8>) -> Self {
+        Self {
+            name: name.into(),
+            offset,
+            bytes,
+            pointer: None,
+            fields: Vec::new(),
+        }
+    }
+
+    /// The declared addresses in it: where each stands, in bytes from its start, and
+    /// what it points to.
+    pub fn pointers(&self) -> impl Iterator<Item = (u32, PointerParam)> + '_ {
+        let whole = self.pointer.map(|to| (0, to));
+        let fields = self.fields.iter().map(|field| {
+            let FieldPointer { at, buffer, offset } = *field;
+            (at, PointerParam { buffer, offset })
+        });
+        whole.into_iter().chain(fields)
+    }
+
+    /// The 8 bytes that stand `at` bytes from its start, as an address.
+    pub fn word(&self, at: u32) -> Option<u64> {
+        let at = at as usize;
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+}
+
+/// A declared address inside a parameter that has several values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FieldPointer {
+    /// Where it stands, in bytes from the start of the parameter.
+    pub at: u32,
+    /// The buffer pointed into; `None` when the declared pointer is in no
+    /// known memory.
+    pub buffer: Option<BufferId>,
+    /// The distance from the first byte of the buffer.
+    pub offset: u64,
 }
 
 impl Param {

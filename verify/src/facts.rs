@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use streamweir_trace::{
-    AllocNode, BlockSync, BufferKind, FreeNode, Node, NodeId, NodeKind, StreamId, Trace,
+    AllocNode, BlockSync, BufferKind, FreeNode, Node, NodeId, NodeKind, Param, StreamId, Trace,
 };
 
 /// The nodes that some rule looks at, each list in the order of the table.
@@ -40,8 +40,8 @@ impl Facts {
                     if kernel.sync == BlockSync::Spin {
                         facts.spinning.push(id);
                     }
-                    let mut pointers = kernel.params.iter().filter_map(|param| param.pointer);
-                    if pointers.any(|pointer| pointer.buffer.is_none()) {
+                    let mut pointers = kernel.params.iter().flat_map(Param::pointers);
+                    if pointers.any(|(_, pointer)| pointer.buffer.is_none()) {
                         facts.unknown_pointers.push(id);
                     }
                 }

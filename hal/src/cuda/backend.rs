@@ -568,6 +568,26 @@ unsafe impl Driver for CudaDriver {
         unsafe { node::function_params(self.library, function.raw()) }
     }
 
+    unsafe fn function_target(&self, function: FunctionHandle) -> DriverResult<(u32, u32)> {
+        use sys::CUfunction_attribute::{
+            CU_FUNC_ATTRIBUTE_BINARY_VERSION, CU_FUNC_ATTRIBUTE_PTX_VERSION,
+        };
+        let _current = self.context.enter()?;
+        let version = |attribute| {
+            let mut value = 0;
+            // SAFETY: the function is live by the caller, the pointer is to a local.
+            unsafe {
+                self.library
+                    .cuFuncGetAttribute(&raw mut value, attribute, function.raw())?;
+            }
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        // Of PTX the binary has the device's version, and the PTX its own.
+        let binary = version(CU_FUNC_ATTRIBUTE_BINARY_VERSION)?;
+        let target = binary.min(version(CU_FUNC_ATTRIBUTE_PTX_VERSION)?);
+        Ok((target / 10, target % 10))
+    }
+
     unsafe fn function_shared_limit(
         &self,
         function: FunctionHandle,

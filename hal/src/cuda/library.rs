@@ -301,6 +301,8 @@ symbols! {
         offset: *mut usize,
         size: *mut usize,
     );
+    cuFuncGetAttribute =
+        cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
     cuFuncSetAttribute =
         cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
     cuLaunchKernelEx = cuLaunchKernelEx(

@@ -109,6 +109,7 @@ fn param(offset: u32, bytes: &[u8]) -> Param {
         offset,
         bytes: bytes.to_vec(),
         pointer: None,
+        fields: Vec::new(),
     }
 }
 

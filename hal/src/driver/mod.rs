@@ -400,6 +400,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// The handle is live.
     unsafe fn function_params(&self, function: FunctionHandle) -> DriverResult<Vec<ParamSlot>>;
 
+    /// The compute capability that the kernel's code was compiled for, and which its
+    /// `__CUDA_ARCH__` was: not that of the device, for which the driver may have
+    /// compiled it again.
+    ///
+    /// # Safety
+    /// The handle is live.
+    unsafe fn function_target(&self, function: FunctionHandle) -> DriverResult<(u32, u32)>;
+
     /// Allows the kernel `bytes` bytes of dynamic shared memory per block.
     ///
     /// # Safety

@@ -78,6 +78,15 @@ impl FunctionRef {
         unsafe { self.module.reclaim.driver().function_params(self.handle) }
     }
 
+    /// The compute capability that the code was compiled for.
+    ///
+    /// # Errors
+    /// When the driver cannot tell.
+    pub fn target(&self) -> DriverResult<(u32, u32)> {
+        // SAFETY: the handle is live while its module is.
+        unsafe { self.module.reclaim.driver().function_target(self.handle) }
+    }
+
     /// Allows the kernel `bytes` bytes of dynamic shared memory per block.
     ///
     /// # Errors

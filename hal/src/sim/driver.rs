@@ -467,6 +467,13 @@ unsafe impl Driver for SimDriver {
         })
     }
 
+    unsafe fn function_target(&self, function: FunctionHandle) -> DriverResult<(u32, u32)> {
+        // A twin begins when all before it is done: it is as code that waits.
+        self.call("cuFuncGetAttribute", |device| {
+            device.function(function).map(|_| (9, 0))
+        })
+    }
+
     unsafe fn function_shared_limit(
         &self,
         function: FunctionHandle,

@@ -130,6 +130,7 @@ impl Work {
                         offset: slot.offset,
                         bytes: params[slot.offset as usize..][..slot.size as usize].to_vec(),
                         pointer: None,
+                        fields: Vec::new(),
                     })
                     .collect(),
                 ..KernelNode::default()

@@ -214,6 +214,8 @@ macro_rules! forward_driver {
                         -> $crate::driver::FunctionHandle, None;
                     function_params(function: $crate::driver::FunctionHandle)
                         -> Vec<$crate::driver::ParamSlot>, None;
+                    function_target(function: $crate::driver::FunctionHandle)
+                        -> (u32, u32), None;
                     function_shared_limit(function: $crate::driver::FunctionHandle, bytes: u32)
                         -> (), None;
                     launch(

@@ -30,7 +30,14 @@ fn times(input: &Array<f32>, output: &mut Array<f32>, factor: f32) {
 
 kernel! {
     /// `data[i] += factor * input[i]`
-    fn axpy(input: In<f32>, data: InOut<f32>, factor: f32, len: u32);
+    ///
+    /// # Safety
+    /// A thread touches its own element of each buffer, and none from `len` on.
+    unsafe fn axpy(input: In<f32>, data: InOut<f32>, factor: f32, len: u32) {
+        input.holds([len])?;
+        data.holds([len])?;
+        Ok((len.div_ceil(256), 256).into())
+    }
 }
 
 const SOURCE: &str = r#"
@@ -66,7 +73,9 @@ fn run() -> Result<(), Box<dyn Error>> {
         toolkit_headers: false,
     };
     let cubin = compile(&program, device.info().capability)?;
-    let axpy = device.load(&ModuleImage::Cuda(cubin))?.kernel::<axpy>()?;
+    let module = device.load(&ModuleImage::Cuda(cubin))?;
+    // SAFETY: the source above is what the declaration says of it.
+    let axpy = unsafe { module.kernel::<axpy>() }?;
     let (shape, len) = ((LEN as u32 / 256, 256), LEN as u32);
 
     // begin: docs/engines.md, cubecl
@@ -92,11 +101,11 @@ fn run() -> Result<(), Box<dyn Error>> {
         );
         main.fill(&left, 0)?;
         side.fill(&right, 0)?;
-        main.launch(&axpy, shape, (&input, &left, 1.0, len))?;
-        side.launch(&axpy, shape, (&input, &right, 2.0, len))?;
+        main.launch(&axpy, axpy { input: &input, data: &left, factor: 1.0, len })?;
+        side.launch(&axpy, axpy { input: &input, data: &right, factor: 2.0, len })?;
         let seen = cap.join(&main, side)?;
-        main.launch(&axpy, shape, (&left, &output, 1.0, len))?;
-        main.launch(&axpy, shape, (seen.see(&right), &output, 1.0, len))
+        main.launch(&axpy, axpy { input: &left, data: &output, factor: 1.0, len })?;
+        main.launch(&axpy, axpy { input: seen.see(&right), data: &output, factor: 1.0, len })
     })?;
 
     let stream = device.stream("replay")?;

@@ -20,9 +20,9 @@ macro_rules! kernels {
 
         impl Kernels {
             pub(super) fn load(device: &Device) -> Result<Self, Error> {
-                let module = device.load(&dsv4::image(device.info())?)?;
+                let code = dsv4::load(device)?;
                 Ok(Self {
-                    $($field: module.kernel()?,)*
+                    $($field: code.kernel()?,)*
                 })
             }
         }

@@ -35,55 +35,52 @@ impl Metadata {
             [each("out loc")?, each("c4 out loc")?, each("c128 out loc")?];
         main.launch(
             &model.kernels.metadata,
-            decode_metadata::shape(rows, stride, pages)?,
-            (
-                &seq_lens,
-                &model.inputs.page_table(rows)?,
-                &positions,
-                &window_lens,
-                &c4_lens,
-                &c128_lens,
-                &out_loc,
-                &c4_out_loc,
-                &c128_out_loc,
-                &model.faults,
-                rows,
-                stride,
+            decode_metadata {
+                seq_lens: &seq_lens,
+                page_table: &model.inputs.page_table(rows)?,
+                positions: &positions,
+                window_lens: &window_lens,
+                c4_lens: &c4_lens,
+                c128_lens: &c128_lens,
+                out_loc: &out_loc,
+                c4_out_loc: &c4_out_loc,
+                c128_out_loc: &c128_out_loc,
+                faults: &model.faults,
+                tokens: rows,
+                table_stride: stride,
                 pages,
-            ),
+            },
         )?;
         // Every kernel replaces an id that the pools do not have by page 0; here
         // they are counted, once for all layers.
         let tokens_per_page = model.geometry.c4.layout().tokens_per_page();
         main.launch(
             &model.kernels.check_pages,
-            check_page_table::shape(rows, stride, tokens_per_page)?,
-            (
-                &model.inputs.page_table(rows)?,
-                &c4_lens,
-                &model.page_faults,
-                rows,
-                stride,
+            check_page_table {
+                page_table: &model.inputs.page_table(rows)?,
+                lens: &c4_lens,
+                found: &model.page_faults,
+                tokens: rows,
+                table_stride: stride,
                 tokens_per_page,
                 pages,
-            ),
+            },
         )?;
         let window_out_loc = each("window out loc")?;
         let window_slots = main.scratch::<i32>("window slots", (rows * WINDOW) as usize)?;
         let pages = model.geometry.window;
         main.launch(
             &model.kernels.window_slots,
-            window_slots::shape(rows, WINDOW_PAGES, &pages)?,
-            (
-                &seq_lens,
-                &model.inputs.window_table(rows)?,
-                &window_out_loc,
-                &window_slots,
-                &model.faults,
-                pages,
-                rows,
-                WINDOW_PAGES,
-            ),
+            window_slots {
+                seq_lens: &seq_lens,
+                window_table: &model.inputs.window_table(rows)?,
+                out_loc: &window_out_loc,
+                slots: &window_slots,
+                faults: &model.faults,
+                layout: pages,
+                tokens: rows,
+                table_stride: WINDOW_PAGES,
+            },
         )?;
         Ok(Self {
             positions,

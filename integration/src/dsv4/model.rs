@@ -49,7 +49,6 @@ pub(super) struct Model {
     /// where nobody looks at them.
     pub(super) selected: BTreeMap<u32, Persistent<i32>>,
     pub(super) multiprocessors: u32,
-    pub(super) capability: (u32, u32),
 }
 
 impl Model {
@@ -83,7 +82,6 @@ impl Model {
             chosen: device.persistent("chosen", capacity.rows as usize)?,
             selected: BTreeMap::new(),
             multiprocessors: device.info().multiprocessors,
-            capability,
         })
     }
 

@@ -172,23 +172,21 @@ impl Station {
             let words = values as u32 / 2;
             main.launch(
                 &model.kernels.differences,
-                count_differences::shape(words)?,
-                (
-                    &cast(part(&model.hidden, 0..values)?)?,
-                    &cast(&hidden)?,
-                    &differ,
-                    words,
-                ),
+                count_differences {
+                    left: &cast(part(&model.hidden, 0..values)?)?,
+                    right: &cast(&hidden)?,
+                    found: &differ,
+                    len: words,
+                },
             )?;
             main.launch(
                 &model.kernels.differences,
-                count_differences::shape(bucket)?,
-                (
-                    &cast(part(&model.chosen, 0..rows)?)?,
-                    &cast(&chosen)?,
-                    &differ,
-                    bucket,
-                ),
+                count_differences {
+                    left: &cast(part(&model.chosen, 0..rows)?)?,
+                    right: &cast(&chosen)?,
+                    found: &differ,
+                    len: bucket,
+                },
             )?;
             Ok(())
         })?;

@@ -35,16 +35,15 @@ impl Model {
         let mut x = main.scratch::<bf16>("x", step.len(width))?;
         main.scope("embedding").launch(
             &self.kernels.embed,
-            embed::shape(rows, width, config.vocabulary)?,
-            (
-                &self.inputs.ids(rows)?,
-                &self.weights.embedding,
-                &x,
-                &self.faults,
-                rows,
+            embed {
+                ids: &self.inputs.ids(rows)?,
+                embedding: &self.weights.embedding,
+                x: &x,
+                faults: &self.faults,
+                tokens: rows,
                 width,
-                config.vocabulary,
-            ),
+                vocabulary: config.vocabulary,
+            },
         )?;
         for layer in 0..config.layers {
             x = step.layer(&main, layer, &x)?;
@@ -54,17 +53,16 @@ impl Model {
         let h = head.scratch::<bf16>("h", step.len(width))?;
         head.launch(
             &self.kernels.rms_norm,
-            rms_norm::shape(rows, width, width, 0)?,
-            (
-                &x,
-                &self.weights.head_norm,
-                &h,
-                rows,
+            rms_norm {
+                x: &x,
+                norm: &self.weights.head_norm,
+                out: &h,
+                tokens: rows,
                 width,
-                width,
-                0,
-                EPSILON,
-            ),
+                stride: width,
+                first: 0,
+                epsilon: EPSILON,
+            },
         )?;
         let logits = head.scratch::<f32>("vocabulary logits", step.len(config.vocabulary))?;
         products
@@ -72,13 +70,12 @@ impl Model {
             .launch(&head, &h, &self.weights.head, &logits)?;
         Ok(head.launch(
             &self.kernels.argmax,
-            argmax::shape(rows, config.vocabulary)?,
-            (
-                &logits,
-                &part(&self.chosen, 0..rows as usize)?,
-                rows,
-                config.vocabulary,
-            ),
+            argmax {
+                logits: &logits,
+                ids: &part(&self.chosen, 0..rows as usize)?,
+                tokens: rows,
+                vocabulary: config.vocabulary,
+            },
         )?)
     }
 }

@@ -9,6 +9,7 @@
 
 mod bench;
 mod cases;
+pub mod edge;
 mod gemm;
 mod random;
 

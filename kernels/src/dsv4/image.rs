@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Deref;
 
 use streamweir_sched::driver::sim::SimKernel;
 use streamweir_sched::driver::{Backend, DeviceInfo, ModuleImage};
+use streamweir_sched::kernel::Kernel;
+use streamweir_sched::{Device, LoadedKernel, Module};
 use thiserror::Error;
 
 use super::cache::ROW;
-use super::part::{self, Line, header};
+use super::part::{self, Line, Listed, header};
 use super::{attention, cache, compressor, glue, indexer, metadata, query};
 use crate::compile::{self, CompileError, Header, Program};
 use crate::constants::{self, Constants};
@@ -56,13 +59,16 @@ fn name(file: &str) -> &str {
     file.rsplit('/').next().unwrap_or(file)
 }
 
-/// No image for a device.
+/// No kernels for a device.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImageError {
     /// The kernels do not compile for the device.
     #[error(transparent)]
     Compile(#[from] CompileError),
+    /// The device does not load them.
+    #[error(transparent)]
+    Load(#[from] streamweir_sched::Error),
     /// The device's backend is neither CUDA nor the simulated device.
     #[error("no kernels for the backend \"{0}\"; there are for \"cuda\" and \"sim\"")]
     Backend(Backend),
@@ -108,20 +114,75 @@ pub fn twins() -> Vec<SimKernel> {
     kernels().map(|line| (line.twin)()).collect()
 }
 
-/// The module for a device: the twins for `sim`, a cubin compiled or taken from
-/// the cache for `cuda`.
+/// The kernels for a device, compiled: their code is what their declarations say, so
+/// that none has to be vouched for.
+#[derive(Clone, Debug)]
+pub struct Image(ModuleImage);
+
+/// The kernels for a device: the twins for the simulated one, a cubin compiled or taken
+/// from the cache for CUDA.
 ///
 /// # Errors
 /// For a CUDA device when the kernels cannot be compiled; see [`CompileError`].
 /// For any other backend.
-pub fn image(info: &DeviceInfo) -> Result<ModuleImage, ImageError> {
+pub fn image(info: &DeviceInfo) -> Result<Image, ImageError> {
     match info.backend {
-        Backend::Sim => Ok(ModuleImage::Sim(twins())),
-        Backend::Cuda => Ok(ModuleImage::Cuda(compile::compile(
+        Backend::Sim => Ok(Image(ModuleImage::Sim(twins()))),
+        Backend::Cuda => Ok(Image(ModuleImage::Cuda(compile::compile(
             &program(),
             info.capability,
-        )?)),
-        other @ Backend::Other(_) => Err(ImageError::Backend(other)),
+        )?))),
+        other => Err(ImageError::Backend(other)),
+    }
+}
+
+/// The kernels, compiled for a device and loaded.
+///
+/// # Errors
+/// As for [`image`] and [`Image::load`].
+pub fn load(device: &Device) -> Result<Code, ImageError> {
+    Ok(image(device.info())?.load(device)?)
+}
+
+impl Image {
+    /// Loads the kernels.
+    ///
+    /// # Errors
+    /// When the device does not load them, or inside a capture.
+    pub fn load(&self, device: &Device) -> streamweir_sched::Result<Code> {
+        Ok(Code(device.load(&self.0)?))
+    }
+}
+
+impl Deref for Image {
+    type Target = ModuleImage;
+
+    fn deref(&self) -> &ModuleImage {
+        &self.0
+    }
+}
+
+/// A kernel of [`image`].
+pub trait Shipped: Kernel + Listed {}
+
+/// The kernels, loaded.
+#[derive(Clone, Debug)]
+pub struct Code(Module);
+
+impl Code {
+    /// The kernel declared as `K`.
+    ///
+    /// # Errors
+    /// Inside a capture.
+    pub fn kernel<K: Shipped>(&self) -> streamweir_sched::Result<LoadedKernel<K>> {
+        // SAFETY: the image is compiled from the sources of these declarations, or has
+        // the twins that stand beside them.
+        unsafe { self.0.kernel() }
+    }
+
+    /// The module that they are in.
+    pub const fn module(&self) -> &Module {
+        &self.0
     }
 }
 

@@ -4,6 +4,9 @@ use streamweir_sched::driver::sim::SimKernel;
 
 use crate::constants::Constants;
 
+/// A kernel that stands in the list of a part.
+pub trait Listed {}
+
 /// One kernel of a part.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
@@ -30,15 +33,24 @@ macro_rules! source {
     };
 }
 
-/// A kernel: its source, what makes its twin, and the constants of its own.
-macro_rules! line {
-    ($file:literal, $twin:expr $(, $constants:path)* $(,)?) => {
-        $crate::dsv4::part::Line {
-            file: $file,
-            source: $crate::dsv4::part::source!($file),
-            twin: $twin,
-            constants: &[$($constants),*],
-        }
+/// The list of a part: a kernel, its source, what makes its twin, and the constants
+/// that the source takes from the host's side.
+macro_rules! part {
+    ($($kernel:ident: $file:literal, $twin:expr $(, $constants:path)*;)+) => {
+        $(
+            impl $crate::dsv4::part::Listed for $kernel {}
+            impl $crate::dsv4::Shipped for $kernel {}
+        )+
+
+        /// The kernels of this part.
+        pub(super) const KERNELS: &[$crate::dsv4::part::Line] = &[
+            $($crate::dsv4::part::Line {
+                file: $file,
+                source: $crate::dsv4::part::source!($file),
+                twin: $twin,
+                constants: &[$($constants),*],
+            },)+
+        ];
     };
 }
 
@@ -53,4 +65,4 @@ macro_rules! header {
     };
 }
 
-pub(super) use {header, line, source};
+pub(super) use {header, part, source};

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::bf16;
 use streamweir_sched::driver::sim::{SimBlock, SimFault};
 use streamweir_sched::driver::{LaunchShape, ModuleImage};
-use streamweir_sched::kernel::{Element, In, Kernel, Out, Ptr, twin};
+use streamweir_sched::kernel::{Element, Extent, In, Kernel, Out, Ptr, Refusal, twin};
 use streamweir_sched::{Buffer, Device, Lane, LoadedKernel, Stream, VisibleOn, kernel};
 
 use super::{GemmError, GemmShape};
@@ -14,9 +14,37 @@ use crate::reference;
 
 kernel! {
     /// The product, bf16 out.
-    pub fn gemm_bf16(x: In<bf16>, weight: In<bf16>, y: Out<bf16>, groups: u32, width: u32, rows: u32);
+    ///
+    /// # Safety
+    /// A block reads a token's input and its rows of the weight of one group, and writes
+    /// as many results.
+    pub unsafe fn gemm_bf16(
+        x: In<bf16>,
+        weight: In<bf16>,
+        y: Out<bf16>,
+        groups: u32,
+        width: u32,
+        rows: u32;
+        tokens: u32,
+    ) {
+        shape(x, weight, y, &GemmShape { tokens, groups, width, rows })
+    }
+
     /// The product, f32 out.
-    pub fn gemm_f32(x: In<bf16>, weight: In<bf16>, y: Out<f32>, groups: u32, width: u32, rows: u32);
+    ///
+    /// # Safety
+    /// As for [`gemm_bf16`].
+    pub unsafe fn gemm_f32(
+        x: In<bf16>,
+        weight: In<bf16>,
+        y: Out<f32>,
+        groups: u32,
+        width: u32,
+        rows: u32;
+        tokens: u32,
+    ) {
+        shape(x, weight, y, &GemmShape { tokens, groups, width, rows })
+    }
 }
 
 /// The twins, loaded.
@@ -36,15 +64,30 @@ impl Twins {
                 run(block, (x, weight, y), (groups, width, rows), |v| v as f32)
             }),
         ]))?;
-        Ok(Self {
-            bf16: module.kernel()?,
-            f32: module.kernel()?,
-        })
+        // SAFETY: the module has the twins of these very declarations.
+        unsafe {
+            Ok(Self {
+                bf16: module.kernel()?,
+                f32: module.kernel()?,
+            })
+        }
     }
 }
 
 /// Rows of a weight that one block owns.
 const ROWS_PER_BLOCK: u32 = 64;
+
+/// A block for some rows of each group and token.
+fn shape(x: Extent, weight: Extent, y: Extent, of: &GemmShape) -> Result<LaunchShape, Refusal> {
+    x.holds([of.tokens, of.groups, of.width])?;
+    weight.holds([of.groups, of.rows, of.width])?;
+    y.holds([of.tokens, of.groups, of.rows])?;
+    Ok(LaunchShape {
+        grid: [of.rows.div_ceil(ROWS_PER_BLOCK), of.groups, of.tokens],
+        block: [1, 1, 1],
+        shared_bytes: 0,
+    })
+}
 
 /// A block for some rows of a group, and a token.
 fn run<O: Pod>(
@@ -128,17 +171,24 @@ macro_rules! outputs {
                     W: Buffer<Item = bf16> + VisibleOn<L>,
                     Y: Buffer<Item = Self> + VisibleOn<L>,
                 {
-                    let blocks = LaunchShape {
-                        grid: [
-                            shape.rows.div_ceil(ROWS_PER_BLOCK),
-                            shape.groups,
-                            shape.tokens,
-                        ],
-                        block: [1, 1, 1],
-                        shared_bytes: 0,
-                    };
-                    let args = (x, weight, y, shape.groups, shape.width, shape.rows);
-                    stream.launch(kernel, blocks, args)
+                    let &GemmShape {
+                        tokens,
+                        groups,
+                        width,
+                        rows,
+                    } = shape;
+                    stream.launch(
+                        kernel,
+                        $twin {
+                            x,
+                            weight,
+                            y,
+                            groups,
+                            width,
+                            rows,
+                            tokens,
+                        },
+                    )
                 }
             }
         )+

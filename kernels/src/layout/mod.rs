@@ -18,8 +18,8 @@ use crate::constants::{Constants, Value};
 use bytemuck::{Pod, Zeroable};
 use thiserror::Error;
 
-pub(crate) use pools::LATENT_FP8;
 pub use pools::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, LatentPages};
+pub(crate) use pools::{LATENT_FP8, Pages};
 
 /// The geometry of one pool of pages: first the values of all tokens of a page,
 /// then their scales, then padding.
@@ -114,6 +114,20 @@ impl PageLayout {
             page_bytes,
             pages,
         })
+    }
+
+    /// Whether the numbers are those of a pool: whatever bytes a layout was read from,
+    /// every slot of such a one is in a page, and every page in the pool.
+    pub(crate) fn is_sound(&self) -> bool {
+        let token = u64::from(self.value_bytes) + u64::from(self.scale_bytes);
+        let values = u64::from(self.value_bytes) * u64::from(self.tokens_per_page);
+        let tokens = token.checked_mul(self.tokens_per_page.into());
+        self.value_bytes > 0
+            && self.tokens_per_page > 0
+            && self.pages > 0
+            && values == u64::from(self.scale_offset)
+            && tokens.is_some_and(|bytes| bytes <= u64::from(self.page_bytes))
+            && self.slots() <= i32::MAX as u64
     }
 
     /// Value bytes of one token.

@@ -16,9 +16,17 @@ use streamweir_sched::kernel::Scalar;
 use super::{LayoutError, PageLayout};
 use crate::constants::{Constants, Value};
 
-/// What every pool's geometry offers.
+/// The geometry of a pool, as a type of its own.
+pub(crate) trait Pages: Copy {
+    fn layout(&self) -> &PageLayout;
+
+    /// Whether it is the geometry of such a pool.
+    fn is_sound(&self) -> bool;
+}
+
+/// What every pool's geometry offers; `$fits` is what it has besides.
 macro_rules! pool {
-    ($(#[$doc:meta])* $name:ident) => {
+    ($(#[$doc:meta])* $name:ident, $fits:expr) => {
         $(#[$doc])*
         #[repr(transparent)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
@@ -35,6 +43,17 @@ macro_rules! pool {
             /// reach, is replaced by page 0, as every kernel does it.
             pub fn slot(&self, table: &[i32], entry: u32) -> i32 {
                 self.0.slot_or_dummy(table, entry)
+            }
+        }
+
+        impl Pages for $name {
+            fn layout(&self) -> &PageLayout {
+                &self.0
+            }
+
+            fn is_sound(&self) -> bool {
+                let fits: fn(&PageLayout) -> bool = $fits;
+                self.0.is_sound() && fits(&self.0)
             }
         }
 
@@ -77,18 +96,21 @@ macro_rules! bf16_pool {
 pool! {
     /// The geometry of the index-key pool, bf16 (256 bytes per token at the
     /// model's 128 dimensions).
-    IndexKeyPages
+    IndexKeyPages,
+    |layout| layout.value_bytes % 2 == 0 && layout.page_bytes % 2 == 0
 }
 pool! {
     /// The geometry of the pool of latents, bf16 (1024 bytes per token at 512
     /// dimensions).
-    LatentPages
+    LatentPages,
+    |layout| layout.value_bytes % 2 == 0 && layout.page_bytes % 2 == 0
 }
 pool! {
     /// The geometry of the index-key pool, fp8: e4m3 values, and apart from
     /// them one f32 scale per token (132 bytes per token at the model's 128
     /// dimensions).
-    IndexKeyFp8Pages
+    IndexKeyFp8Pages,
+    |layout| layout.scale_bytes == 4 && layout.scale_offset % 4 == 0 && layout.page_bytes % 4 == 0
 }
 pool! {
     /// The geometry of a pool of latents, fp8: per token
@@ -96,7 +118,12 @@ pool! {
     /// and apart from them one UE8M0 scale for each [`GROUP`](Self::GROUP) e4m3
     /// values and one byte of padding. The pools of the sliding window, of C4
     /// and of C128 entries differ in the tokens of a page.
-    LatentFp8Pages
+    LatentFp8Pages,
+    |layout| {
+        layout.value_bytes == LatentFp8Pages::VALUE_BYTES
+            && layout.scale_bytes == LatentFp8Pages::SCALE_BYTES
+            && layout.page_bytes % 16 == 0
+    }
 }
 
 bf16_pool!(IndexKeyPages);

@@ -1,22 +1,28 @@
 //! Arguments of a launch, bound to the parameters of a signature.
 
-use streamweir_trace::AccessMode;
+use streamweir_trace::{AccessMode, ByteRange};
 
 use super::buffer::{Buffer, Place};
 use super::lane::VisibleOn;
 use super::recorder::Recorder;
 use super::recording::{Draft, Pointer};
-use crate::driver::ParamSlot;
+use crate::driver::{LaunchShape, ParamSlot};
 use crate::error::Result;
-use crate::kernel::{Atomic, Element, In, InOut, Kernel, Out, Scalar};
+use crate::kernel::{
+    Atomic, Bound, BufferSpec, Element, Given, In, InOut, Kernel, Out, Refusal, Scalar,
+};
 
-/// A tuple of arguments that fits the parameters of kernel `K` on a stream of
-/// lane `L`. Implemented by [`kernel!`](crate::kernel!).
+/// Arguments for the parameters of kernel `K` on a stream of lane `L`: the type of
+/// the kernel, with an argument in each field. Implemented by
+/// [`kernel!`](crate::kernel!).
+///
+/// # Safety
+/// `bind` binds an argument to each parameter, in order and in the parameter's type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` are not the arguments of kernel `{K}`",
-    label = "one argument for each parameter of `{K}`, in a tuple"
+    label = "an argument for each parameter: `{K} {{ .. }}`"
 )]
-pub trait Args<K: Kernel, L> {
+pub unsafe trait Args<K: Kernel, L> {
     /// Hands each argument over, in order.
     ///
     /// # Errors
@@ -25,26 +31,51 @@ pub trait Args<K: Kernel, L> {
     fn bind(&self, binder: &mut Binder<'_>) -> Result<()>;
 }
 
+/// Arguments of a kernel whose declaration has a check.
+///
+/// # Safety
+/// For arguments that pass, launched in the shape that comes out, and whatever the
+/// buffers contain, the kernel touches what it declares, within the buffers, and
+/// nothing else.
+#[diagnostic::on_unimplemented(
+    message = "a launch of `{K}` with `{Self}` is not checked",
+    label = "give the arguments by name, `{K} {{ .. }}`, each as its parameter takes it",
+    note = "only an `unsafe fn` with a body in `kernel!` has a check, for which its author vouches; a kernel without one is launched by `launch_unchecked`"
+)]
+pub unsafe trait CheckedArgs<K: Kernel, L>: Args<K, L> {
+    /// The shape of the launch.
+    ///
+    /// # Errors
+    /// When the kernel does not take the arguments.
+    #[doc(hidden)]
+    fn check(&self, given: Given<'_>) -> std::result::Result<LaunchShape, Refusal>;
+}
+
 /// An argument that fits a parameter of type `S` on a stream of lane `L`.
+///
+/// # Safety
+/// `bind` writes the whole parameter, at its place.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not fit a parameter declared as `{S}`",
     label = "expected an argument for `{S}`"
 )]
-pub trait Arg<S, L> {
-    /// Hands the argument over.
+pub unsafe trait Arg<S, L> {
+    /// Hands the argument over, which stands `at` bytes from the start of the
+    /// parameter.
     ///
     /// # Errors
     /// When it is a buffer of another capture or device.
     #[doc(hidden)]
-    fn bind(&self, binder: &mut Binder<'_>) -> Result<()>;
+    fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()>;
 }
 
 macro_rules! buffer_args {
     ($($spec:ident),+) => {
         $(
-            impl<T: Element, L, B: Buffer<Item = T> + VisibleOn<L>> Arg<$spec<T>, L> for B {
-                fn bind(&self, binder: &mut Binder<'_>) -> Result<()> {
-                    binder.pointer(self.place(), <$spec<T> as crate::kernel::BufferSpec>::MODE)
+            // SAFETY: a buffer's parameter is its address.
+            unsafe impl<T: Element, L, B: Buffer<Item = T> + VisibleOn<L>> Arg<$spec<T>, L> for B {
+                fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
+                    binder.pointer(at, self.place(), <$spec<T> as BufferSpec>::MODE)
                 }
             }
         )+
@@ -53,9 +84,33 @@ macro_rules! buffer_args {
 
 buffer_args!(In, Out, InOut, Atomic);
 
-impl<S: Scalar, L> Arg<S, L> for S {
-    fn bind(&self, binder: &mut Binder<'_>) -> Result<()> {
-        binder.scalar(bytemuck::bytes_of(self));
+/// A buffer that is there or a null pointer.
+// SAFETY: the parameter is an address, of the buffer or null.
+unsafe impl<S: BufferSpec, L, B: Arg<S, L>> Arg<Option<S>, L> for Option<B> {
+    fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
+        match self {
+            Some(buffer) => buffer.bind(binder, at),
+            None => {
+                binder.bytes(at, &0_u64.to_ne_bytes());
+                Ok(())
+            }
+        }
+    }
+}
+
+// SAFETY: the parameter is as many addresses, one behind the other.
+unsafe impl<S: BufferSpec, L, B: Arg<S, L>, const N: usize> Arg<[S; N], L> for [B; N] {
+    fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
+        (0..)
+            .zip(self)
+            .try_for_each(|(index, buffer)| buffer.bind(binder, at + S::SIZE * index))
+    }
+}
+
+// SAFETY: the parameter is the value.
+unsafe impl<S: Scalar, L> Arg<S, L> for S {
+    fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
+        binder.bytes(at, bytemuck::bytes_of(self));
         Ok(())
     }
 }
@@ -67,6 +122,7 @@ pub struct Binder<'a> {
     draft: &'a mut Draft,
     /// The parameters of the kernel.
     slots: &'a [ParamSlot],
+    /// The parameter behind the one that is bound.
     next: usize,
 }
 
@@ -84,26 +140,43 @@ impl<'a> Binder<'a> {
         }
     }
 
-    fn pointer(&mut self, place: Place<'_>, mode: AccessMode) -> Result<()> {
+    /// Goes on to the next parameter: its bytes, and those that pad it, are zero until
+    /// it is bound.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) {
+        let slot = self.slots[self.next];
+        let end = (slot.offset + slot.size) as usize;
+        self.draft.params.resize(end, 0);
+        self.next += 1;
+    }
+
+    fn pointer(&mut self, at: u32, place: Place<'_>, mode: AccessMode) -> Result<()> {
         let buffer = self.recorder.touch(self.draft, &place, mode)?;
-        let address = place.memory.range().start + place.pointer;
+        let start = place.memory.range().start;
+        let address = start + place.pointer;
+        let param = (self.next - 1) as u32;
         self.draft.pointers.push(Pointer {
-            param: self.next as u32,
+            param,
+            at,
             buffer,
             offset: place.pointer,
         });
-        self.scalar(&address.to_ne_bytes());
+        self.draft.bound.push(Bound {
+            param,
+            at,
+            address,
+            reach: place.end.saturating_sub(place.pointer),
+            touched: ByteRange::new(start + place.bytes.start, start + place.bytes.end),
+            mode,
+        });
+        self.bytes(at, &address.to_ne_bytes());
         Ok(())
     }
 
-    fn scalar(&mut self, value: &[u8]) {
-        // `slots` is the declaration's own layout, and the implementation of
-        // `Args` for its tuple hands each parameter over once and in its type.
-        let slot = self.slots[self.next];
-        debug_assert_eq!(slot.size as usize, value.len());
-        let params = &mut self.draft.params;
-        params.resize(slot.offset as usize, 0);
-        params.extend_from_slice(value);
-        self.next += 1;
+    fn bytes(&mut self, at: u32, value: &[u8]) {
+        // The slots are the declaration's own layout, and implementations of `Args`
+        // and `Arg` stay in the parameter that they bind.
+        let place = (self.slots[self.next - 1].offset + at) as usize;
+        self.draft.params[place..place + value.len()].copy_from_slice(value);
     }
 }

@@ -63,7 +63,7 @@ mod trace;
 
 #[doc(hidden)]
 pub use args::Binder;
-pub use args::{Arg, Args};
+pub use args::{Arg, Args, CheckedArgs};
 pub use attach::{Attached, Detached};
 #[doc(hidden)]
 pub use buffer::Place;

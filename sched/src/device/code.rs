@@ -10,8 +10,11 @@ use super::handle::Device;
 use super::inner::DeviceInner;
 use crate::driver::{ModuleImage, ParamSlot};
 use crate::error::{During, Error, Result};
-use crate::kernel::{Kernel, Role, Signature};
+use crate::kernel::{Kernel, PdlWait, Role, Signature};
 use crate::owned::{FunctionRef, OwnedModule};
+
+/// The compute capability from which on code can wait for what it follows.
+const WAITS_SINCE: (u32, u32) = (9, 0);
 
 /// Loaded code.
 ///
@@ -74,9 +77,13 @@ impl Module {
     /// # Errors
     /// When the module has no such symbol, when number, place or size of a
     /// parameter differ, or inside a capture.
-    pub fn kernel<K: Kernel>(&self) -> Result<LoadedKernel<K>> {
+    ///
+    /// # Safety
+    /// The code of this symbol is the kernel that `K` declares: what its author vouches
+    /// for is true of it.
+    pub unsafe fn kernel<K: Kernel>(&self) -> Result<LoadedKernel<K>> {
         self.device.outside("Module::kernel")?;
-        let signature = K::signature();
+        let mut signature = K::signature();
         let function = self
             .module
             .function(K::SYMBOL)
@@ -87,6 +94,15 @@ impl Module {
         let slots = signature.slots();
         check(&signature, &slots, &actual)?;
         let doubts = shown_by_name(&signature)?;
+        if signature.pdl == PdlWait::OnAllPaths {
+            let target = function
+                .target()
+                .during(|| format!("asking what `{}` was compiled for", K::SYMBOL))?;
+            if target < WAITS_SINCE {
+                // The instruction is not in the code, whatever the source says.
+                signature.pdl = PdlWait::None;
+            }
+        }
         Ok(LoadedKernel {
             info: Arc::new(KernelInfo {
                 function,
@@ -151,7 +167,8 @@ pub(crate) struct KernelInfo {
 }
 
 impl<K: Kernel> LoadedKernel<K> {
-    /// The declaration.
+    /// The declaration; without `#[waits]` where the code was compiled for less than
+    /// compute capability 9.0, and so does not.
     pub fn signature(&self) -> Signature {
         self.info.signature
     }

@@ -1,100 +1,11 @@
 //! The declaration of a kernel's parameters.
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use streamweir_trace::{AccessMode, BlockSync, PdlWait};
+use streamweir_trace::{BlockSync, PdlWait};
 
-use super::element::{Element, Ptr, Scalar};
+use super::spec::{FieldDecl, Role, Spec};
 use crate::driver::ParamSlot;
-
-/// A buffer that the kernel only reads.
-pub struct In<T>(PhantomData<fn() -> T>);
-/// A buffer that the kernel writes and whose former content it does not read.
-pub struct Out<T>(PhantomData<fn() -> T>);
-/// A buffer that the kernel reads and writes.
-pub struct InOut<T>(PhantomData<fn() -> T>);
-/// A buffer that the kernel touches by atomic operations alone.
-pub struct Atomic<T>(PhantomData<fn() -> T>);
-
-/// The type of one parameter in a [`kernel!`](crate::kernel!) declaration.
-pub trait Spec {
-    /// The value as the device sees it.
-    type Raw: Copy;
-
-    /// Size in bytes.
-    const SIZE: u32;
-
-    /// Alignment in bytes.
-    const ALIGN: u32;
-
-    /// What the parameter is for.
-    const ROLE: Role;
-
-    /// Reads the value at its place in a parameter buffer.
-    fn decode(bytes: &[u8]) -> Self::Raw;
-
-    /// Reads the value at the next aligned place from `offset` on and moves
-    /// `offset` behind it.
-    fn decode_next(_: PhantomData<Self>, params: &[u8], offset: &mut usize) -> Self::Raw {
-        let start = offset.next_multiple_of(Self::ALIGN as usize);
-        *offset = start + Self::SIZE as usize;
-        Self::decode(&params[start..*offset])
-    }
-}
-
-/// What a parameter is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A pointer to a buffer.
-    Buffer {
-        /// How the kernel touches it.
-        mode: AccessMode,
-        /// The size of one element in bytes.
-        element: u32,
-    },
-    /// A value.
-    Scalar,
-}
-
-/// A parameter that is a buffer.
-pub trait BufferSpec {
-    /// How the kernel touches it.
-    const MODE: AccessMode;
-}
-
-macro_rules! buffer_spec {
-    ($($name:ident => $mode:ident),*) => {
-        $(impl<T: Element> BufferSpec for $name<T> {
-            const MODE: AccessMode = AccessMode::$mode;
-        }
-
-        impl<T: Element> Spec for $name<T> {
-            type Raw = Ptr<T>;
-            const SIZE: u32 = 8;
-            const ALIGN: u32 = 8;
-            const ROLE: Role =
-                Role::Buffer { mode: AccessMode::$mode, element: size_of::<T>() as u32 };
-
-            fn decode(bytes: &[u8]) -> Ptr<T> {
-                Ptr::new(bytemuck::pod_read_unaligned(bytes))
-            }
-        })*
-    };
-}
-
-buffer_spec!(In => Read, Out => Write, InOut => ReadWrite, Atomic => Atomic);
-
-impl<T: Scalar> Spec for T {
-    type Raw = T;
-    const SIZE: u32 = size_of::<T>() as u32;
-    const ALIGN: u32 = align_of::<T>() as u32;
-    const ROLE: Role = Role::Scalar;
-
-    fn decode(bytes: &[u8]) -> T {
-        bytemuck::pod_read_unaligned(bytes)
-    }
-}
 
 /// One parameter of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +44,9 @@ pub struct Signature {
     /// Whether the kernel waits for what it follows, so that it may start before
     /// that has ended.
     pub pdl: PdlWait,
+    /// Pairs of parameters that may be given the same bytes although the kernel
+    /// writes one of them.
+    pub in_place: &'static [(&'static str, &'static str)],
 }
 
 impl Signature {
@@ -144,7 +58,14 @@ impl Signature {
             params,
             sync: BlockSync::Independent,
             pdl: PdlWait::None,
+            in_place: &[],
         }
+    }
+
+    /// The same with the pairs of parameters that may be one buffer.
+    #[must_use]
+    pub const fn with_in_place(self, in_place: &'static [(&'static str, &'static str)]) -> Self {
+        Self { in_place, ..self }
     }
 
     /// The same with what the blocks of a launch do.
@@ -184,8 +105,80 @@ impl fmt::Display for Signature {
             match param.role {
                 Role::Buffer { mode, .. } => write!(f, "{separator}{}: {mode}", param.name)?,
                 Role::Scalar => write!(f, "{separator}{}: {} bytes", param.name, param.size)?,
+                Role::Fields(fields) => {
+                    write!(f, "{separator}{}: {{", param.name)?;
+                    for (i, field) in fields.iter().enumerate() {
+                        f.write_str(if i == 0 { "" } else { ", " })?;
+                        match (field.role, field.name) {
+                            (Role::Buffer { mode, .. }, "") => write!(f, "{mode}")?,
+                            (Role::Buffer { mode, .. }, name) => write!(f, "{name}: {mode}")?,
+                            (_, name) => f.write_str(name)?,
+                        }
+                    }
+                    f.write_str("}")?;
+                }
             }
         }
         f.write_str(")")
     }
+}
+
+/// One field of a struct of parameters, before it has a place.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct FieldShape {
+    name: &'static str,
+    size: u32,
+    align: u32,
+    role: Role,
+}
+
+impl FieldShape {
+    /// The field `name` of type `S`.
+    pub const fn of<S: Spec>(name: &'static str) -> Self {
+        Self {
+            name,
+            size: S::SIZE,
+            align: S::ALIGN,
+            role: S::ROLE,
+        }
+    }
+}
+
+/// The fields of a struct, each at its place: C layout.
+#[doc(hidden)]
+pub const fn fields<const N: usize>(shapes: [FieldShape; N]) -> [FieldDecl; N] {
+    let mut fields = [FieldDecl {
+        name: "",
+        offset: 0,
+        role: Role::Scalar,
+    }; N];
+    let (mut at, mut end) = (0, 0_u32);
+    while at < N {
+        let shape = shapes[at];
+        let offset = end.next_multiple_of(shape.align);
+        end = offset + shape.size;
+        fields[at] = FieldDecl {
+            name: shape.name,
+            offset,
+            role: shape.role,
+        };
+        at += 1;
+    }
+    fields
+}
+
+/// Size and alignment of the struct.
+#[doc(hidden)]
+pub const fn layout<const N: usize>(shapes: [FieldShape; N]) -> (u32, u32) {
+    let (mut at, mut end, mut align) = (0, 0_u32, 1);
+    while at < N {
+        let shape = shapes[at];
+        end = end.next_multiple_of(shape.align) + shape.size;
+        if shape.align > align {
+            align = shape.align;
+        }
+        at += 1;
+    }
+    (end.next_multiple_of(align), align)
 }

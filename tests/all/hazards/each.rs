@@ -10,7 +10,7 @@ use streamweir::verify::session::{add_graph, mend};
 use streamweir::verify::{Rule, Verdict, verify_session};
 use streamweir::{CaptureOptions, Device, Error, Graph, Persistent, Policy, ReplayGroup, updates};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL, foreign, sim};
+use crate::common::{Kernels, LEN, N, SMALL, bump, foreign, plus, sim};
 
 const BYTES: u64 = LEN as u64 * 4;
 
@@ -25,12 +25,20 @@ fn a_join_in_time_is_all_that_is_missing() {
         let result = device.capture::<_, Error>("decode", |cap| {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
-            side.launch(&kernels.plus, GRID, (&x, &y, 1, N))?;
+            side.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &y,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             if in_time {
                 cap.join(&main, side)?;
-                main.launch(&kernels.bump, GRID, (&y, N))
+                main.launch(&kernels.bump, bump { data: &y, len: N })
             } else {
-                main.launch(&kernels.bump, GRID, (&y, N))?;
+                main.launch(&kernels.bump, bump { data: &y, len: N })?;
                 cap.join(&main, side).map(drop)
             }
         });
@@ -97,8 +105,24 @@ fn r9_growth_is_reported() {
                 let mut kept = Vec::new();
                 for more in 0..8 {
                     let a = main.scratch::<u32>("a", LEN)?;
-                    main.launch(&kernels.plus, GRID, (&x, &a, more, N))?;
-                    main.launch(&kernels.plus, GRID, (&a, &y, 0, N))?;
+                    main.launch(
+                        &kernels.plus,
+                        plus {
+                            input: &x,
+                            output: &a,
+                            more,
+                            len: N,
+                        },
+                    )?;
+                    main.launch(
+                        &kernels.plus,
+                        plus {
+                            input: &a,
+                            output: &y,
+                            more: 0,
+                            len: N,
+                        },
+                    )?;
                     if keep {
                         kept.push(a);
                     }
@@ -139,7 +163,15 @@ impl Staging {
         let next = device.persistent_from("next", &[100_u32; LEN]).unwrap();
         let (graph, ()) = device
             .capture::<_, Error>("decode", |cap| {
-                cap.origin().launch(&kernels.plus, GRID, (&x, &y, 1, N))
+                cap.origin().launch(
+                    &kernels.plus,
+                    plus {
+                        input: &x,
+                        output: &y,
+                        more: 1,
+                        len: N,
+                    },
+                )
             })
             .unwrap();
         Self {
@@ -229,8 +261,24 @@ fn batch(device: &Device, kernels: &Kernels, group: &ReplayGroup, y: &Persistent
         .capture::<_, Error>(options, |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
-            main.launch(&kernels.plus, GRID, (&a, y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: y,
+                    more: 1,
+                    len: N,
+                },
+            )
         })
         .unwrap();
     graph

@@ -5,7 +5,7 @@ use streamweir::driver::Driver;
 use streamweir::driver::sim::SimDriver;
 use streamweir::{CaptureOptions, Device, Error, Persistent, Side, writes};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL, foreign, live, sim};
+use crate::common::{Kernels, LEN, N, SMALL, foreign, live, plus, sim};
 
 /// Fills `bytes` bytes from `from` on, in a graph that declares something else.
 fn stray(
@@ -44,8 +44,17 @@ fn a_write_beside_a_buffer_is_named() {
     let kernels = Kernels::load(&device).unwrap();
     let (graph, ()) = device
         .capture::<_, Error>("long", |cap| {
-            let grid = (N + 1, 1);
-            cap.origin().launch(&kernels.plus, grid, (&x, &y, 1, N + 1))
+            let args = plus {
+                input: &x,
+                output: &y,
+                more: 1,
+                len: N + 1,
+            };
+            // SAFETY: not kept, on a simulated device that has room for it.
+            unsafe {
+                cap.origin()
+                    .launch_unchecked(&kernels.plus, (N + 1, 1), args, &[])
+            }
         })
         .unwrap();
     assert!(device.check_guards().unwrap().is_clean(), "not replayed");
@@ -111,7 +120,15 @@ fn arenas_have_guards_that_grow_under_capture() {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", len)?;
             main.fill(&a, 1)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 0, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 0,
+                    len: N,
+                },
+            )?;
             a.range()
         })
     };

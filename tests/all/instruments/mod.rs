@@ -10,7 +10,7 @@ use std::sync::Arc;
 use streamweir::driver::sim::SimDriver;
 use streamweir::{Capture, CaptureOptions, Device, Error, Graph, Persistent, Scratch, Verify};
 
-use crate::common::{GRID, Kernels, LEN, N};
+use crate::common::{Kernels, LEN, N, plus};
 
 /// ```text
 /// main   W a ---- drop a ---- W b ------------- R c
@@ -58,16 +58,56 @@ impl Story {
         let plus = &self.kernels.plus;
         let main = cap.origin();
         let a = main.scope("layer 0").scratch::<u32>("a", LEN)?;
-        main.launch(plus, GRID, (&self.x, &a, 10, N))?;
+        main.launch(
+            plus,
+            plus {
+                input: &self.x,
+                output: &a,
+                more: 10,
+                len: N,
+            },
+        )?;
         let side = cap.fork_if(overlap, &main, "side")?.scope("layer 0/side");
         let c = side.scratch::<u32>("c", LEN)?;
-        side.launch(plus, GRID, (&a, &c, 1, N))?;
+        side.launch(
+            plus,
+            plus {
+                input: &a,
+                output: &c,
+                more: 1,
+                len: N,
+            },
+        )?;
         drop_a(a);
         let b = main.scope("layer 0").scratch::<u32>("b", LEN)?;
-        main.launch(plus, GRID, (&self.x, &b, self.more, N))?;
+        main.launch(
+            plus,
+            plus {
+                input: &self.x,
+                output: &b,
+                more: self.more,
+                len: N,
+            },
+        )?;
         cap.join(&main, side)?;
-        main.launch(plus, GRID, (&c, &self.y, 0, N))?;
-        main.launch(plus, GRID, (&b, &self.z, 0, N))
+        main.launch(
+            plus,
+            plus {
+                input: &c,
+                output: &self.y,
+                more: 0,
+                len: N,
+            },
+        )?;
+        main.launch(
+            plus,
+            plus {
+                input: &b,
+                output: &self.z,
+                more: 0,
+                len: N,
+            },
+        )
     }
 
     pub(super) fn record(&self, cap: &Capture, overlap: bool) -> Result<(), Error> {

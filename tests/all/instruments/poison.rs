@@ -3,7 +3,7 @@ use streamweir::verify::{Rule, Verdict};
 use streamweir::{Capture, CaptureOptions, Device, Error, Persistent, Poison, Policy};
 
 use super::{Story, host_order};
-use crate::common::{GRID, Kernels, LEN, N, SMALL};
+use crate::common::{Kernels, LEN, N, SMALL, plus, sum};
 
 /// The fills of an instrument: buffer, stream, scope of each.
 fn poisoned(trace: &Trace) -> Vec<(String, String, String)> {
@@ -64,20 +64,68 @@ impl Chain {
         let held = main.workspace("held", 64)?;
         main.fill(&held, 0)?;
         let first = main.scratch::<u32>("first", LEN)?;
-        main.launch(plus, GRID, (&self.x, &first, 1, N))?;
+        main.launch(
+            plus,
+            plus {
+                input: &self.x,
+                output: &first,
+                more: 1,
+                len: N,
+            },
+        )?;
         let side = cap.fork(&main, "side")?.scope("layer 3");
         let early = side.scratch::<u32>("early", LEN)?;
-        side.launch(plus, GRID, (&first, &early, 1, N))?;
+        side.launch(
+            plus,
+            plus {
+                input: &first,
+                output: &early,
+                more: 1,
+                len: N,
+            },
+        )?;
         let sum = side.scratch::<u32>("sum", LEN)?;
-        side.launch(&self.kernels.sum, GRID, (&early, &early, &sum, N))?;
+        side.launch(
+            &self.kernels.sum,
+            sum {
+                left: &early,
+                right: &early,
+                output: &sum,
+                len: N,
+            },
+        )?;
         drop(early);
         let late = side.scratch::<u32>("late", LEN)?;
-        side.launch(plus, GRID, (&sum, &late, 1, N))?;
+        side.launch(
+            plus,
+            plus {
+                input: &sum,
+                output: &late,
+                more: 1,
+                len: N,
+            },
+        )?;
         cap.join(&main, side)?;
         drop(first);
         let second = main.scratch::<u32>("second", LEN)?;
-        main.launch(plus, GRID, (&late, &second, 1, N))?;
-        main.launch(plus, GRID, (&second, &self.y, 0, N))
+        main.launch(
+            plus,
+            plus {
+                input: &late,
+                output: &second,
+                more: 1,
+                len: N,
+            },
+        )?;
+        main.launch(
+            plus,
+            plus {
+                input: &second,
+                output: &self.y,
+                more: 0,
+                len: N,
+            },
+        )
     }
 
     /// `2 (x + 1 + 1) + 1 + 1`.
@@ -182,7 +230,15 @@ fn the_fill_is_there_for_the_first_kernel() {
         .capture::<_, Error>(options, |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 0, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 0,
+                    len: N,
+                },
+            )
         })
         .unwrap();
     graph.replay(&device.stream("replay").unwrap()).unwrap();
@@ -266,7 +322,15 @@ fn drops_around_the_end_leave_nothing_behind() {
         .capture::<_, Error>(options(), |cap| {
             let main = cap.origin();
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&story.kernels.plus, GRID, (&story.x, &a, 10, N))?;
+            main.launch(
+                &story.kernels.plus,
+                plus {
+                    input: &story.x,
+                    output: &a,
+                    more: 10,
+                    len: N,
+                },
+            )?;
             late = Some(a);
             Ok(())
         })

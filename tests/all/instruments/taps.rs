@@ -6,7 +6,7 @@ use streamweir::{
 };
 
 use super::{Story, host_order};
-use crate::common::{GRID, Kernels, LEN, N};
+use crate::common::{Kernels, LEN, N, plus};
 
 impl Story {
     /// What one stream without graphs reads and writes.
@@ -129,8 +129,24 @@ fn a_difference_is_told_to_the_element() {
         let record = |cap: &Capture| {
             let main = cap.origin().scope("layer 4");
             let a = main.scratch::<u32>("a", LEN)?;
-            main.launch(&kernels.plus, GRID, (&x, &a, 1, N))?;
-            main.launch(&kernels.plus, GRID, (&a, &y, 1, N))
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &x,
+                    output: &a,
+                    more: 1,
+                    len: N,
+                },
+            )?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &a,
+                    output: &y,
+                    more: 1,
+                    len: N,
+                },
+            )
         };
         device.eager::<_, Error>(options, record).unwrap();
         taps.read().unwrap()
@@ -186,7 +202,15 @@ fn other_recordings_are_not_compared() {
         .eager::<_, Error>(options.clone(), |cap| {
             let main = cap.origin();
             let a = main.scope("layer 0").scratch::<u32>("a", LEN)?;
-            main.launch(&story.kernels.plus, GRID, (&story.x, &a, 10, N))
+            main.launch(
+                &story.kernels.plus,
+                plus {
+                    input: &story.x,
+                    output: &a,
+                    more: 10,
+                    len: N,
+                },
+            )
         })
         .unwrap();
     let error = expected.compare(&taps.read().unwrap()).unwrap_err();

@@ -13,7 +13,7 @@ use streamweir::{
     reads, writes,
 };
 
-use crate::common::{GRID, Kernels, LEN, N, NOTHING, SMALL, live, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, SMALL, bump, live, plus, sim, sum};
 
 struct Engine {
     driver: Arc<SimDriver>,
@@ -57,12 +57,36 @@ impl Engine {
         for layer in 0..3 {
             let side = cap.fork(&main, "side")?;
             let k = side.scratch::<u32>(format!("k{layer}"), LEN)?;
-            side.launch(&self.kernels.plus, GRID, (&x, &k, 1, N))?;
+            side.launch(
+                &self.kernels.plus,
+                plus {
+                    input: &x,
+                    output: &k,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             let q = main.scratch::<u32>(format!("q{layer}"), LEN)?;
-            main.launch(&self.kernels.plus, GRID, (&x, &q, 10, N))?;
+            main.launch(
+                &self.kernels.plus,
+                plus {
+                    input: &x,
+                    output: &q,
+                    more: 10,
+                    len: N,
+                },
+            )?;
             cap.join(&main, side)?;
             let next = main.scratch::<u32>(format!("x{layer}"), LEN)?;
-            main.launch(&self.kernels.sum, GRID, (&q, &k, &next, N))?;
+            main.launch(
+                &self.kernels.sum,
+                sum {
+                    left: &q,
+                    right: &k,
+                    output: &next,
+                    len: N,
+                },
+            )?;
             x = next;
         }
         main.copy(&self.y, &x)
@@ -154,7 +178,15 @@ fn buffers_share_bytes_once_their_last_use_is_ordered() {
         main.copy(&all[0], &engine.x)?;
         for i in 1..6 {
             let next = main.scratch::<u32>(i.to_string(), LEN)?;
-            main.launch(&engine.kernels.plus, GRID, (&all[i - 1], &next, 1, N))?;
+            main.launch(
+                &engine.kernels.plus,
+                plus {
+                    input: &all[i - 1],
+                    output: &next,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             all.push(next);
         }
         main.copy(&engine.y, &all[5])
@@ -248,7 +280,15 @@ fn calls(engine: &Engine, stateless: bool, placement: Placement) -> Vec<&'static
             }
         }
         cap.join(&main, side)?;
-        main.launch(&engine.kernels.sum, GRID, (&a, &b, &engine.y, N))
+        main.launch(
+            &engine.kernels.sum,
+            sum {
+                left: &a,
+                right: &b,
+                output: &engine.y,
+                len: N,
+            },
+        )
     };
     let options = CaptureOptions::new("calls").placement(placement);
     let graph = engine.capture(options, record).unwrap();
@@ -280,7 +320,7 @@ fn a_call_that_enqueues_nothing_orders_what_was_ordered() {
             // SAFETY: the call does nothing.
             unsafe { main.foreign_call(ForeignCall::new("idle", &touches), |_, _| Ok(()))? };
             let side = cap.fork(&main, "side")?;
-            side.launch(&engine.kernels.bump, GRID, (&a, N))?;
+            side.launch(&engine.kernels.bump, bump { data: &a, len: N })?;
             cap.join(&main, side)?;
             main.copy(&engine.y, &a)
         })

@@ -18,7 +18,7 @@ use streamweir::{
     Policy, Scratch, Stream, part, writes,
 };
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL, sim};
+use crate::common::{Kernels, LEN, N, SMALL, bump, plus, sim, sum};
 
 const STREAMS: usize = 4;
 
@@ -106,13 +106,21 @@ impl Run<'_> {
                 match input {
                     Some(input) => self.stream(s).launch(
                         plus,
-                        GRID,
-                        (self.buffer(input), self.buffer(out), more, N),
+                        plus {
+                            input: self.buffer(input),
+                            output: self.buffer(out),
+                            more,
+                            len: N,
+                        },
                     )?,
                     None => self.stream(s).launch(
                         plus,
-                        GRID,
-                        (&self.ground.x, self.buffer(out), more, N),
+                        plus {
+                            input: &self.ground.x,
+                            output: self.buffer(out),
+                            more,
+                            len: N,
+                        },
                     )?,
                 }
             }
@@ -138,7 +146,13 @@ impl Run<'_> {
                 });
                 if let Some(input) = alone {
                     let bump = &self.ground.kernels.bump;
-                    self.stream(s).launch(bump, GRID, (self.buffer(input), N))?;
+                    self.stream(s).launch(
+                        bump,
+                        bump {
+                            data: self.buffer(input),
+                            len: N,
+                        },
+                    )?;
                 }
             }
             Step::Library(a, stateless) => {
@@ -184,7 +198,15 @@ impl Run<'_> {
         let mut total = self.take(0, 0)?;
         let (x, zero) = (&self.ground.x, self.buffer(total));
         let plus = &self.ground.kernels.plus;
-        self.stream(0).launch(plus, GRID, (x, zero, 0, N))?;
+        self.stream(0).launch(
+            plus,
+            plus {
+                input: x,
+                output: zero,
+                more: 0,
+                len: N,
+            },
+        )?;
         for other in seen {
             let out = self.take(0, 0)?;
             self.sum(0, total, other, out)?;
@@ -224,7 +246,15 @@ impl Run<'_> {
     fn sum(&self, s: usize, left: usize, right: usize, out: usize) -> Result<(), Error> {
         let (left, right, out) = (self.buffer(left), self.buffer(right), self.buffer(out));
         let sum = &self.ground.kernels.sum;
-        self.stream(s).launch(sum, GRID, (left, right, out, N))
+        self.stream(s).launch(
+            sum,
+            sum {
+                left,
+                right,
+                output: out,
+                len: N,
+            },
+        )
     }
 
     fn readable(&self, s: usize, a: usize) -> Option<usize> {

@@ -6,7 +6,7 @@ use streamweir::trace::{
 };
 use streamweir::{CaptureOptions, Device, Error, Policy, Verify};
 
-use crate::common::{GRID, Kernels, LEN, N, SMALL};
+use crate::common::{Kernels, LEN, N, SMALL, plus, sum};
 
 use AccessMode::{Atomic, Read, ReadWrite, Write};
 
@@ -264,22 +264,78 @@ pub(crate) fn layers(pools: Pools, layers: u32) -> Trace {
         let main = cap.origin();
         for _ in 0..layers {
             let norm = main.scratch::<u32>("norm", LEN)?;
-            main.launch(&kernels.plus, GRID, (&hidden, &norm, 1, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &hidden,
+                    output: &norm,
+                    more: 1,
+                    len: N,
+                },
+            )?;
             let side = cap.fork(&main, "indexer")?;
             let keys = side.scratch::<u32>("keys", LEN)?;
-            side.launch(&kernels.plus, GRID, (&norm, &keys, 2, N))?;
+            side.launch(
+                &kernels.plus,
+                plus {
+                    input: &norm,
+                    output: &keys,
+                    more: 2,
+                    len: N,
+                },
+            )?;
             let logits = side.scratch::<u32>("logits", LEN)?;
-            side.launch(&kernels.sum, GRID, (&keys, &norm, &logits, N))?;
+            side.launch(
+                &kernels.sum,
+                sum {
+                    left: &keys,
+                    right: &norm,
+                    output: &logits,
+                    len: N,
+                },
+            )?;
             drop((keys, norm));
             let topk = side.scratch::<u32>("topk", LEN)?;
-            side.launch(&kernels.plus, GRID, (&logits, &topk, 3, N))?;
+            side.launch(
+                &kernels.plus,
+                plus {
+                    input: &logits,
+                    output: &topk,
+                    more: 3,
+                    len: N,
+                },
+            )?;
             drop(logits);
             let queries = main.scratch::<u32>("queries", LEN)?;
-            main.launch(&kernels.plus, GRID, (&hidden, &queries, 4, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &hidden,
+                    output: &queries,
+                    more: 4,
+                    len: N,
+                },
+            )?;
             let rope = main.scratch::<u32>("rope", LEN)?;
-            main.launch(&kernels.plus, GRID, (&queries, &rope, 5, N))?;
+            main.launch(
+                &kernels.plus,
+                plus {
+                    input: &queries,
+                    output: &rope,
+                    more: 5,
+                    len: N,
+                },
+            )?;
             let seen = cap.join(&main, side)?;
-            main.launch(&kernels.sum, GRID, (&rope, seen.see(&topk), &hidden, N))?;
+            main.launch(
+                &kernels.sum,
+                sum {
+                    left: &rope,
+                    right: seen.see(&topk),
+                    output: &hidden,
+                    len: N,
+                },
+            )?;
         }
         Ok(())
     });

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use streamweir::cudarc::driver::{CudaContext, CudaStream, sys};
-use streamweir::driver::{ModuleImage, Start};
+use streamweir::driver::Start;
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{CaptureOptions, Detached, Device, DeviceStream, Error, Persistent, Verify};
@@ -14,7 +15,7 @@ use streamweir::{CaptureOptions, Detached, Device, DeviceStream, Error, Persiste
 use super::super::{Outcome, ensure, refused};
 use super::LEN;
 
-pub(super) fn joined(_: &Device, image: &ModuleImage) -> Outcome {
+pub(super) fn joined(_: &Device, image: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let engine = context.new_stream()?;
     // SAFETY: the engine orders its slices itself: there is one stream.
@@ -23,8 +24,7 @@ pub(super) fn joined(_: &Device, image: &ModuleImage) -> Outcome {
     let stream = DeviceStream::from_cudarc(&device, "engine", &engine)?;
     let slice = Arc::new(engine.alloc_zeros::<u32>(LEN)?);
     let data = Persistent::from_cudarc(&device, "data", &slice)?;
-    let bump = device.load(image)?.kernel::<add_one>()?;
-    let shape = add_one::shape(LEN as u32)?;
+    let bump = image.load(&device)?.kernel::<add_one>()?;
 
     engine.begin_capture(sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)?;
     let attached = device.attach(&stream, "indexer")?;
@@ -32,11 +32,29 @@ pub(super) fn joined(_: &Device, image: &ModuleImage) -> Outcome {
     let side = attached.fork(&main, "side")?;
     let scratch = side.scratch::<u32>("scratch", LEN)?;
     side.fill(&scratch, 0)?;
-    side.launch(&bump, shape, (&scratch, LEN as u32))?;
-    main.launch(&bump, shape, (&data, LEN as u32))?;
+    side.launch(
+        &bump,
+        add_one {
+            data: &scratch,
+            len: LEN as u32,
+        },
+    )?;
+    main.launch(
+        &bump,
+        add_one {
+            data: &data,
+            len: LEN as u32,
+        },
+    )?;
     let seen = attached.join(&main, side)?;
     main.copy(&data, seen.see(&scratch))?;
-    main.launch(&bump, shape, (&data, LEN as u32))?;
+    main.launch(
+        &bump,
+        add_one {
+            data: &data,
+            len: LEN as u32,
+        },
+    )?;
     let detached = attached.detach()?;
     let graph = engine
         .end_capture(
@@ -60,7 +78,7 @@ pub(super) fn joined(_: &Device, image: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-pub(super) fn without_capture(device: &Device, _: &ModuleImage) -> Outcome {
+pub(super) fn without_capture(device: &Device, _: &Image) -> Outcome {
     let stream = device.stream("idle")?;
     let error = refused(
         device.attach(&stream, "nothing"),
@@ -73,7 +91,7 @@ pub(super) fn without_capture(device: &Device, _: &ModuleImage) -> Outcome {
 
 /// cudarc's event tracking is on, as it is by default. Our own part of a capture
 /// touches no event of a slice; a cudarc call on the slice does.
-pub(super) fn tracked(_: &Device, image: &ModuleImage) -> Outcome {
+pub(super) fn tracked(_: &Device, image: &Image) -> Outcome {
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let context = CudaContext::new(0)?;
@@ -86,14 +104,17 @@ pub(super) fn tracked(_: &Device, image: &ModuleImage) -> Outcome {
     let slice = Arc::new(engine.alloc_zeros::<u32>(LEN)?);
     let mut other = engine.alloc_zeros::<u32>(LEN)?;
     let data = Persistent::from_cudarc(&device, "keys", &slice)?;
-    let bump = device.load(image)?.kernel::<add_one>()?;
-    let shape = add_one::shape(LEN as u32)?;
+    let bump = image.load(&device)?.kernel::<add_one>()?;
 
     engine.begin_capture(mode)?;
     let attached = device.attach(&stream, "ours alone")?;
-    attached
-        .origin()
-        .launch(&bump, shape, (&data, LEN as u32))?;
+    attached.origin().launch(
+        &bump,
+        add_one {
+            data: &data,
+            len: LEN as u32,
+        },
+    )?;
     let detached = attached.detach()?;
     ensure(detached.report().verdict == Verdict::Safe, || {
         detached.report().to_string()
@@ -142,7 +163,7 @@ fn end_broken(engine: &Arc<CudaStream>, flags: sys::CUgraphInstantiate_flags) ->
 
 /// The engine allocates inside its capture: the graph then has allocation nodes
 /// (R7, R8).
-pub(super) fn allocates(_: &Device, _: &ModuleImage) -> Outcome {
+pub(super) fn allocates(_: &Device, _: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let engine = context.new_stream()?;
     // SAFETY: the engine orders its slices itself: there is one stream.
@@ -194,7 +215,7 @@ pub(super) fn allocates(_: &Device, _: &ModuleImage) -> Outcome {
 }
 
 /// The engine frees memory and goes on using its address in a capture (R4).
-pub(super) fn freed(_: &Device, image: &ModuleImage) -> Outcome {
+pub(super) fn freed(_: &Device, image: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let engine = context.new_stream()?;
     // SAFETY: the engine orders its slices itself: there is one stream.

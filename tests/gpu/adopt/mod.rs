@@ -6,7 +6,8 @@ mod worker;
 use std::sync::Arc;
 
 use streamweir::cudarc::driver::CudaContext;
-use streamweir::driver::{ModuleImage, StreamHandle};
+use streamweir::driver::StreamHandle;
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::{Device, DeviceStream, Error, Persistent};
 
@@ -34,20 +35,22 @@ pub(crate) const TESTS: &[Test] = &[
 
 const LEN: usize = 4096;
 
-fn slice(_: &Device, image: &ModuleImage) -> Outcome {
+fn slice(_: &Device, image: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let engine = context.new_stream()?;
     let slice = Arc::new(engine.clone_htod(&vec![40u32; LEN])?);
     let device = Device::from_cudarc(&context)?;
     let stream = DeviceStream::from_cudarc(&device, "engine", &engine)?;
     let data = Persistent::from_cudarc(&device, "engine slice", &slice)?;
-    let bump = device.load(image)?.kernel::<add_one>()?;
+    let bump = image.load(&device)?.kernel::<add_one>()?;
     let (graph, ()) = device.capture("adopted", |cap| {
         let main = cap.origin();
         main.launch(
             &bump,
-            add_one::shape(LEN as u32).expect("in range"),
-            (&data, LEN as u32),
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
         )
     })?;
     drop(data);
@@ -63,7 +66,7 @@ fn slice(_: &Device, image: &ModuleImage) -> Outcome {
     })
 }
 
-fn many(_: &Device, _: &ModuleImage) -> Outcome {
+fn many(_: &Device, _: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let device = Device::from_cudarc(&context)?;
     let streams = [context.new_stream()?, context.new_stream()?];
@@ -94,20 +97,22 @@ fn many(_: &Device, _: &ModuleImage) -> Outcome {
     Ok(())
 }
 
-fn raw_memory(device: &Device, image: &ModuleImage) -> Outcome {
+fn raw_memory(device: &Device, image: &Image) -> Outcome {
     let bytes = LEN as u64 * 4;
     let address = crate::driver()?.mem_alloc(bytes)?;
     let keep: Arc<()> = Arc::new(());
     // SAFETY: the memory lives to the end of this function, past every replay.
     let data = unsafe { Persistent::<u32>::from_raw(device, address, LEN, "raw", keep.clone()) }?;
-    let bump = device.load(image)?.kernel::<add_one>()?;
+    let bump = image.load(&device)?.kernel::<add_one>()?;
     let (graph, ()) = device.capture("raw", |cap| {
         let main = cap.origin();
         main.fill(&data, 0)?;
         main.launch(
             &bump,
-            add_one::shape(LEN as u32).expect("in range"),
-            (&data, LEN as u32),
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
         )
     })?;
     graph.replay(&device.stream("replay")?)?;
@@ -123,7 +128,7 @@ fn raw_memory(device: &Device, image: &ModuleImage) -> Outcome {
     Ok(unsafe { crate::driver()?.mem_free(address) }?)
 }
 
-fn default_streams(_: &Device, _: &ModuleImage) -> Outcome {
+fn default_streams(_: &Device, _: &Image) -> Outcome {
     let context = CudaContext::new(0)?;
     let device = Device::from_cudarc(&context)?;
     let adopted = DeviceStream::from_cudarc(&device, "default", &context.default_stream());

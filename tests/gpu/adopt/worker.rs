@@ -7,7 +7,8 @@ use std::thread;
 use half::bf16;
 use libtest_mimic::Failed;
 use streamweir::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use streamweir::driver::{ModuleImage, Start};
+use streamweir::driver::Start;
+use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::query_projection;
 use streamweir::{Device, DeviceStream, Error, Graph, Persistent};
 
@@ -47,7 +48,7 @@ impl Worker {
     }
 
     /// The engine's way: a launch on its stream.
-    fn eagerly(&self, image: &ModuleImage, addresses: [u64; 3]) -> Result<Vec<bf16>, Failed> {
+    fn eagerly(&self, image: &Image, addresses: [u64; 3]) -> Result<Vec<bf16>, Failed> {
         let driver = crate::driver()?;
         let module = driver.module_load(image)?;
         let ([mut x, mut weight, mut out], mut sizes) = (addresses, [TOKENS, WIDTH, ROWS]);
@@ -79,9 +80,9 @@ impl Worker {
     }
 
     /// Ours: half of the rows on a side stream, into scratch, captured.
-    fn captured(&self, image: &ModuleImage, name: &str) -> Result<(Graph, [u64; 3]), Failed> {
+    fn captured(&self, image: &Image, name: &str) -> Result<(Graph, [u64; 3]), Failed> {
         let device = &self.device;
-        let kernel = device.load(image)?.kernel::<query_projection>()?;
+        let kernel = image.load(device)?.kernel::<query_projection>()?;
         let x = Persistent::from_cudarc(device, &format!("{name}: x"), &self.x)?;
         let weight = Persistent::from_cudarc(device, &format!("{name}: weight"), &self.weight)?;
         let out = Persistent::from_cudarc(device, &format!("{name}: out"), &self.out)?;
@@ -89,9 +90,18 @@ impl Worker {
         let (graph, ()) = device.capture::<_, Error>(name, |cap| {
             let main = cap.origin();
             let side = cap.fork(&main, "side")?;
-            let shape = query_projection::shape(TOKENS, WIDTH, ROWS).expect("in range");
             let made = side.scratch::<bf16>("made", (TOKENS * ROWS) as usize)?;
-            side.launch(&kernel, shape, (&x, &weight, &made, TOKENS, WIDTH, ROWS))?;
+            side.launch(
+                &kernel,
+                query_projection {
+                    x: &x,
+                    weight: &weight,
+                    q: &made,
+                    tokens: TOKENS,
+                    width: WIDTH,
+                    rows: ROWS,
+                },
+            )?;
             main.fill(&out, 0xff)?;
             let seen = cap.join(&main, side)?;
             main.copy(&out, seen.see(&made))
@@ -112,7 +122,7 @@ fn bits(values: &[bf16]) -> Vec<u16> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-pub(super) fn threads(_: &Device, image: &ModuleImage) -> Outcome {
+pub(super) fn threads(_: &Device, image: &Image) -> Outcome {
     for count in [1_u32, 2, 4] {
         let (context, device) = engine_context()?;
         let together = Barrier::new(count as usize);
@@ -153,7 +163,7 @@ pub(super) fn threads(_: &Device, image: &ModuleImage) -> Outcome {
 
 /// The engine drops its tensors before, during and after replays. The graph
 /// holds them, so nothing happens until it is gone.
-pub(super) fn drops(_: &Device, image: &ModuleImage) -> Outcome {
+pub(super) fn drops(_: &Device, image: &Image) -> Outcome {
     let (context, device) = engine_context()?;
     for when in ["before", "during", "after"] {
         let mut worker = Worker::new(&context, &device, 7)?;

@@ -7,10 +7,10 @@ use proptest::option;
 use proptest::prelude::*;
 use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, ByteRange,
-    CopyNode, Edge, EdgeKind, FillNode, FreeNode, Keeper, KernelNode, Node, NodeId, NodeKind,
-    Param, PdlWait, Phase, PointerParam, PossibleAccess, Promise, Promised, ProtocolBreak,
-    Reserved, ScopeId, SourceLine, StrayMemory, StrayWord, Stream, StreamEnd, StreamId, Trace,
-    Unfreed, UnknownAccess,
+    CopyNode, Edge, EdgeKind, FieldPointer, FillNode, FreeNode, Keeper, KernelNode, Node, NodeId,
+    NodeKind, Param, PdlWait, Phase, PointerParam, PossibleAccess, Promise, Promised,
+    ProtocolBreak, Reserved, ScopeId, SourceLine, StrayMemory, StrayWord, Stream, StreamEnd,
+    StreamId, Trace, Unfreed, UnknownAccess,
 };
 
 /// How many entries each table has, so that ids can be drawn below it.
@@ -333,17 +333,21 @@ fn kernel(sizes: Sizes) -> impl Strategy<Value = KernelNode> {
 fn param(sizes: Sizes) -> impl Strategy<Value = Param> {
     let pointer = (option::of(buffer_id(sizes)), any::<u64>())
         .prop_map(|(buffer, offset)| PointerParam { buffer, offset });
+    let field = (any::<u32>(), option::of(buffer_id(sizes)), any::<u64>())
+        .prop_map(|(at, buffer, offset)| FieldPointer { at, buffer, offset });
     (
         text(),
         any::<u32>(),
         vec(any::<u8>(), 0..10),
         option::of(pointer),
+        vec(field, 0..3),
     )
-        .prop_map(|(name, offset, bytes, pointer)| Param {
+        .prop_map(|(name, offset, bytes, pointer, fields)| Param {
             name,
             offset,
             bytes,
             pointer,
+            fields,
         })
 }
 

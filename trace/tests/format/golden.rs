@@ -120,6 +120,7 @@ fn complete() -> Trace {
                         buffer: Some(keys),
                         offset: 256,
                     }),
+                    fields: Vec::new(),
                 },
                 Param {
                     name: "stray".into(),
@@ -129,12 +130,14 @@ fn complete() -> Trace {
                         buffer: None,
                         offset: 0,
                     }),
+                    fields: Vec::new(),
                 },
                 Param {
                     name: String::new(),
                     offset: 16,
                     bytes: vec![0x0a, 0xff],
                     pointer: None,
+                    fields: Vec::new(),
                 },
             ],
         }),
@@ -316,6 +319,7 @@ fn minimal() -> Trace {
                 buffer: None,
                 offset: 0,
             }),
+            fields: Vec::new(),
         }],
         ..KernelNode::default()
     };

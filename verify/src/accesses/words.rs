@@ -130,6 +130,9 @@ fn scan_unexplained<'m>(
                 continue;
             }
             for (offset, address) in of_param(param.offset, &param.bytes) {
+                if param.fields.iter().any(|field| field.at == offset) {
+                    continue;
+                }
                 let (piece, state) = match memory(node).at(address, node) {
                     None => continue,
                     _ if explained

@@ -65,6 +65,7 @@ fn node(node: DumpNode) -> Node {
                         offset: param.offset,
                         bytes: param.bytes,
                         pointer: None,
+                        fields: Vec::new(),
                     })
                     .collect(),
                 ..KernelNode::default()

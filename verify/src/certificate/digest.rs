@@ -10,8 +10,8 @@
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use streamweir_trace::{
-    Access, AllocPoint, Buffer, BufferKind, ByteRange, Edge, KernelNode, Node, NodeId, NodeKind,
-    Param, PointerParam, PossibleAccess, SourceLine, Trace,
+    Access, AllocPoint, Buffer, BufferKind, ByteRange, Edge, FieldPointer, KernelNode, Node,
+    NodeId, NodeKind, Param, PointerParam, PossibleAccess, SourceLine, Trace,
 };
 
 /// SHA-256 of the trace, in hexadecimal.
@@ -193,11 +193,17 @@ impl Form {
                 offset,
                 bytes,
                 pointer,
+                fields,
             } = param;
             form.text(name.as_bytes());
             form.words([u64::from(*offset)]);
             form.text(bytes);
             form.optional(pointer, |form, PointerParam { buffer, offset }| {
+                form.optional(buffer, |form, buffer| form.words([buffer.0.into()]));
+                form.words([*offset]);
+            });
+            form.table(fields, |form, FieldPointer { at, buffer, offset }| {
+                form.words([u64::from(*at)]);
                 form.optional(buffer, |form, buffer| form.words([buffer.0.into()]));
                 form.words([*offset]);
             });

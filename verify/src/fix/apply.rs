@@ -143,6 +143,17 @@ fn register(trace: &mut Trace, range: ByteRange) {
             continue;
         };
         for param in &mut kernel.params {
+            for at in 0..param.fields.len() {
+                let address = param.word(param.fields[at].at);
+                let field = &mut param.fields[at];
+                if let Some(address) = address
+                    && field.buffer.is_none()
+                    && range.contains_byte(address)
+                {
+                    field.buffer = Some(buffer);
+                    field.offset = address - start;
+                }
+            }
             let address = param.address();
             if let Some(target) = &mut param.pointer
                 && target.buffer.is_none()

@@ -150,10 +150,10 @@ fn merge(
                 extra.analysed = false;
                 if let streamweir_trace::NodeKind::Kernel(kernel) = &mut extra.kind {
                     // Its pointers are into buffers of the other trace.
-                    kernel
-                        .params
-                        .iter_mut()
-                        .for_each(|param| param.pointer = None);
+                    for param in &mut kernel.params {
+                        param.pointer = None;
+                        param.fields.clear();
+                    }
                 }
                 trace.add_node(extra)
             }

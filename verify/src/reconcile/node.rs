@@ -98,8 +98,10 @@ fn params(trace: &Trace, a: &KernelNode, b: &KernelNode, all: &mut Vec<Differenc
         if driver.is_none_or(|driver| driver.bytes != param.bytes) {
             all.push(differing(trace, place, Some(param), driver));
         }
-        let target = param.pointer.and_then(|target| target.buffer);
-        if let (Some(buffer), Some(address)) = (target, param.address()) {
+        let targets = param
+            .pointers()
+            .filter_map(|(at, target)| Some((target.buffer?, param.word(at)?)));
+        for (buffer, address) in targets {
             let buffer = trace.buffer(buffer);
             // One past the end is where an empty view stands.
             let inside = buffer.range.start <= address && address <= buffer.range.end;

@@ -74,12 +74,14 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
             continue;
         };
         for (place, param) in (0_u32..).zip(&kernel.params) {
-            let unknown = param.pointer.is_some_and(|target| target.buffer.is_none());
-            let address = param.address();
             // A null pointer refers to nothing; optional arguments pass it.
-            if !unknown || address == Some(0) {
+            let unknown = param.pointers().find_map(|(at, target)| {
+                let address = param.word(at);
+                (target.buffer.is_none() && address != Some(0)).then_some(address)
+            });
+            let Some(address) = unknown else {
                 continue;
-            }
+            };
             let bytes = address
                 .and_then(|address| ByteRange::from_len(address, 1))
                 .unwrap_or_default();

@@ -40,12 +40,14 @@ fn recorded() -> Trace {
             buffer: Some(buffer),
             offset: 0,
         }),
+        fields: Vec::new(),
     };
     let len = |offset| Param {
         name: "len".into(),
         offset,
         bytes: 16_u32.to_le_bytes().to_vec(),
         pointer: None,
+        fields: Vec::new(),
     };
     let kernel = |function: &str, params| {
         NodeKind::Kernel(KernelNode {

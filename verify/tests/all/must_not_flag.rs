@@ -126,6 +126,7 @@ fn stale_words_in_unused_struct_bytes() {
             offset: 0,
             bytes: 0xdead_0000_u64.to_le_bytes().repeat(4),
             pointer: None,
+            fields: Vec::new(),
         }],
         ..Default::default()
     });

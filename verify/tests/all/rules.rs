@@ -171,6 +171,7 @@ fn r3_unknown_range_and_pointer() {
         offset: 0,
         bytes: address.to_le_bytes().to_vec(),
         pointer: Some(PointerParam { buffer, offset: 0 }),
+        fields: Vec::new(),
     };
     let with = |params| {
         let mut trace = trace.clone();

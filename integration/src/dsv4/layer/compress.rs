@@ -31,24 +31,23 @@ impl Layer<'_> {
                 let pages = model.geometry.c4;
                 Ok(stream.launch(
                     &model.kernels.compress_c4,
-                    compress_c4::shape(rows, slots, positions, &pages)?,
-                    (
-                        &scores,
-                        &weights.ape,
-                        &weights.norm,
+                    compress_c4 {
+                        kv_score: &scores,
+                        ape: &weights.ape,
+                        norm: &weights.norm,
                         rope,
-                        &lens,
-                        &state_slots,
-                        &step.metadata.c4_out_loc,
+                        seq_lens: &lens,
+                        state_slots: &state_slots,
+                        out_loc: &step.metadata.c4_out_loc,
                         rings,
-                        latents,
-                        &model.faults,
-                        pages,
-                        rows,
+                        pool: latents,
+                        faults: &model.faults,
+                        layout: pages,
+                        tokens: rows,
                         slots,
-                        positions,
-                        EPSILON,
-                    ),
+                        rope_rows: positions,
+                        epsilon: EPSILON,
+                    },
                 )?)
             }
             Entries::C128 { latents, rings } => {
@@ -60,24 +59,23 @@ impl Layer<'_> {
                 let pages = model.geometry.c128;
                 Ok(stream.launch(
                     &model.kernels.compress_c128,
-                    compress_c128::shape(rows, slots, positions, &pages)?,
-                    (
-                        &scores,
-                        &weights.ape,
-                        &weights.norm,
+                    compress_c128 {
+                        kv_score: &scores,
+                        ape: &weights.ape,
+                        norm: &weights.norm,
                         rope,
-                        &lens,
-                        &state_slots,
-                        &step.metadata.c128_out_loc,
+                        seq_lens: &lens,
+                        state_slots: &state_slots,
+                        out_loc: &step.metadata.c128_out_loc,
                         rings,
-                        latents,
-                        &model.faults,
-                        pages,
-                        rows,
+                        pool: latents,
+                        faults: &model.faults,
+                        layout: pages,
+                        tokens: rows,
                         slots,
-                        positions,
-                        EPSILON,
-                    ),
+                        rope_rows: positions,
+                        epsilon: EPSILON,
+                    },
                 )?)
             }
         }

@@ -85,45 +85,43 @@ impl Layer<'_> {
         match keys {
             IndexKeyPool::Bf16(pool, pages) => Ok(indexer.launch(
                 &model.kernels.compress_key,
-                compress_index_key::shape(rows, slots, positions, pages)?,
-                (
-                    &scores,
-                    &weights.ape,
-                    &weights.norm,
+                compress_index_key {
+                    kv_score: &scores,
+                    ape: &weights.ape,
+                    norm: &weights.norm,
                     rope,
-                    &lens,
-                    &state_slots,
+                    seq_lens: &lens,
+                    state_slots: &state_slots,
                     out_loc,
                     rings,
                     pool,
-                    &model.faults,
-                    *pages,
-                    rows,
+                    faults: &model.faults,
+                    layout: *pages,
+                    tokens: rows,
                     slots,
-                    positions,
-                    EPSILON,
-                ),
+                    rope_rows: positions,
+                    epsilon: EPSILON,
+                },
             )?),
             IndexKeyPool::Fp8(pool, pages) => Ok(indexer.launch(
                 &model.kernels.compress_key_fp8,
-                compress_index_key_fp8::shape(rows, slots, positions, pages)?,
-                (
-                    &scores,
-                    &weights.ape,
-                    &weights.norm,
+                compress_index_key_fp8 {
+                    kv_score: &scores,
+                    ape: &weights.ape,
+                    norm: &weights.norm,
                     rope,
-                    &lens,
-                    &state_slots,
+                    seq_lens: &lens,
+                    state_slots: &state_slots,
                     out_loc,
                     rings,
                     pool,
-                    &model.faults,
-                    *pages,
-                    rows,
+                    faults: &model.faults,
+                    layout: *pages,
+                    tokens: rows,
                     slots,
-                    positions,
-                    EPSILON,
-                ),
+                    rope_rows: positions,
+                    epsilon: EPSILON,
+                },
             )?),
         }
     }
@@ -160,11 +158,19 @@ impl Layer<'_> {
                 let queries = idx_q.scratch::<bf16>("index queries", len)?;
                 idx_q.launch(
                     &model.kernels.index_query,
-                    index_query::shape(rows, heads, positions)?,
-                    (
-                        &raw, projected, rope, at, &queries, &folded, faults, rows, heads,
-                        positions, scale,
-                    ),
+                    index_query {
+                        q: &raw,
+                        projected,
+                        rope,
+                        positions: at,
+                        query: &queries,
+                        weights: &folded,
+                        faults,
+                        tokens: rows,
+                        heads,
+                        rope_rows: positions,
+                        scale,
+                    },
                 )?;
                 Queries::Bf16(queries)
             }
@@ -172,11 +178,19 @@ impl Layer<'_> {
                 let queries = idx_q.scratch::<u8>("index queries", len)?;
                 idx_q.launch(
                     &model.kernels.index_query_fp8,
-                    index_query_fp8::shape(rows, heads, positions)?,
-                    (
-                        &raw, projected, rope, at, &queries, &folded, faults, rows, heads,
-                        positions, scale,
-                    ),
+                    index_query_fp8 {
+                        q: &raw,
+                        projected,
+                        rope,
+                        positions: at,
+                        query: &queries,
+                        weights: &folded,
+                        faults,
+                        tokens: rows,
+                        heads,
+                        rope_rows: positions,
+                        scale,
+                    },
                 )?;
                 Queries::Fp8(queries)
             }
@@ -200,19 +214,35 @@ impl Layer<'_> {
         match (queries, keys) {
             (Queries::Bf16(queries), IndexKeyPool::Bf16(pool, pages)) => indexer.launch(
                 &model.kernels.logits,
-                indexer_logits::shape(rows, heads, stride, entries, pages)?,
-                (
-                    queries, folded, pool, &table, lens, &logits, *pages, rows, heads, stride,
-                    entries,
-                ),
+                indexer_logits {
+                    q: queries,
+                    weights: folded,
+                    keys: pool,
+                    page_table: &table,
+                    lens,
+                    logits: &logits,
+                    layout: *pages,
+                    tokens: rows,
+                    heads,
+                    table_stride: stride,
+                    max_entries: entries,
+                },
             )?,
             (Queries::Fp8(queries), IndexKeyPool::Fp8(pool, pages)) => indexer.launch(
                 &model.kernels.logits_fp8,
-                indexer_logits_fp8::shape(rows, heads, stride, entries, pages)?,
-                (
-                    queries, folded, pool, &table, lens, &logits, *pages, rows, heads, stride,
-                    entries,
-                ),
+                indexer_logits_fp8 {
+                    q: queries,
+                    weights: folded,
+                    keys: pool,
+                    page_table: &table,
+                    lens,
+                    logits: &logits,
+                    layout: *pages,
+                    tokens: rows,
+                    heads,
+                    table_stride: stride,
+                    max_entries: entries,
+                },
             )?,
             _ => unreachable!("queries are made in the format of the keys"),
         }
@@ -227,18 +257,17 @@ impl Layer<'_> {
         let indices = indexer.scratch::<i32>("indices", step.len(k))?;
         indexer.launch(
             &model.kernels.top_k,
-            top_k_fp8::shape(rows, entries, stride, k, &pages)?,
-            (
+            top_k_fp8 {
                 logits,
-                &model.inputs.page_table(rows)?,
-                &step.metadata.c4_lens,
-                &indices,
-                pages,
-                rows,
-                entries,
-                stride,
+                page_table: &model.inputs.page_table(rows)?,
+                lens: &step.metadata.c4_lens,
+                indices: &indices,
+                layout: pages,
+                tokens: rows,
+                max_entries: entries,
+                table_stride: stride,
                 k,
-            ),
+            },
         )?;
         Ok(indices)
     }

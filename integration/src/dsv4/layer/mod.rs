@@ -127,17 +127,16 @@ impl Layer<'_> {
         step.products.q_b.launch(main, &q_lora, weight, &q)?;
         main.launch(
             &step.model.kernels.norm_rope,
-            norm_rope_heads::shape(step.rows, config.heads, config.max_context)?,
-            (
-                &q,
-                step.model.weights.rope(self.kind),
-                &step.metadata.positions,
-                &step.model.faults,
-                step.rows,
-                config.heads,
-                config.max_context,
-                EPSILON,
-            ),
+            norm_rope_heads {
+                q: &q,
+                rope: step.model.weights.rope(self.kind),
+                positions: &step.metadata.positions,
+                faults: &step.model.faults,
+                tokens: step.rows,
+                heads: config.heads,
+                rope_rows: config.max_context,
+                epsilon: EPSILON,
+            },
         )?;
 
         // Where main needs them, and no earlier.
@@ -169,8 +168,16 @@ impl Layer<'_> {
         let (rows, width) = (self.step.rows, self.step.model.config.hidden);
         Ok(stream.launch(
             &self.step.model.kernels.rms_norm,
-            rms_norm::shape(rows, width, width, 0)?,
-            (x, norm, out, rows, width, width, 0, EPSILON),
+            rms_norm {
+                x,
+                norm,
+                out,
+                tokens: rows,
+                width,
+                stride: width,
+                first: 0,
+                epsilon: EPSILON,
+            },
         )?)
     }
 
@@ -185,17 +192,16 @@ impl Layer<'_> {
         let (width, stride) = (config.q_lora, config.qkv());
         Ok(main.launch(
             &self.step.model.kernels.rms_norm,
-            rms_norm::shape(rows, width, stride, 0)?,
-            (
-                qkv_a,
-                &self.weights.q_norm,
-                q_lora,
-                rows,
+            rms_norm {
+                x: qkv_a,
+                norm: &self.weights.q_norm,
+                out: q_lora,
+                tokens: rows,
                 width,
                 stride,
-                0,
-                EPSILON,
-            ),
+                first: 0,
+                epsilon: EPSILON,
+            },
         )?)
     }
 
@@ -206,22 +212,21 @@ impl Layer<'_> {
         let (stride, first, rope_rows) = (config.qkv(), config.q_lora, config.max_context);
         Ok(kv.launch(
             &step.model.kernels.store_latent,
-            store_latent::shape(step.rows, stride, first, rope_rows, &pages)?,
-            (
-                qkv_a,
-                &self.weights.kv_norm,
-                step.model.weights.rope(self.kind),
-                &step.metadata.positions,
-                &step.metadata.window_out_loc,
-                &self.cache.window,
-                &step.model.faults,
-                pages,
-                step.rows,
+            store_latent {
+                x: qkv_a,
+                norm: &self.weights.kv_norm,
+                rope: step.model.weights.rope(self.kind),
+                positions: &step.metadata.positions,
+                out_loc: &step.metadata.window_out_loc,
+                pool: &self.cache.window,
+                faults: &step.model.faults,
+                layout: pages,
+                tokens: step.rows,
                 stride,
                 first,
                 rope_rows,
-                EPSILON,
-            ),
+                epsilon: EPSILON,
+            },
         )?)
     }
 

@@ -35,8 +35,12 @@ pub(super) fn bandwidth(device: &Device, engine: &Engine, timer: &Timer) -> Resu
         for _ in 0..LAPS {
             main.launch(
                 &model.kernels.differences,
-                count_differences::shape(WORDS)?,
-                (&left, &right, &found, WORDS),
+                count_differences {
+                    left: &left,
+                    right: &right,
+                    found: &found,
+                    len: WORDS,
+                },
             )?;
         }
         Ok(())

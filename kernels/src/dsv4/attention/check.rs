@@ -24,8 +24,12 @@ kernel! {
     /// `tokens_per_page` to a page are in use, clamped to what the table
     /// reaches. `found` holds [`PageFaults::LEN`] words and begins as
     /// [`PageFaults::NONE`]; launches add to it.
+    ///
+    /// # Safety
+    /// A block reads the length of its token and as many ids of its row as the length,
+    /// clamped to the row, says; it touches both words of `found`.
     #[waits]
-    pub fn check_page_table(
+    pub unsafe fn check_page_table(
         page_table: In<i32>,
         lens: In<i32>,
         found: Atomic<u32>,
@@ -33,7 +37,12 @@ kernel! {
         table_stride: u32,
         tokens_per_page: u32,
         pages: u32,
-    );
+    ) {
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        found.holds([PageFaults::LEN as u32])?;
+        Ok(check_page_table::shape(tokens, table_stride, tokens_per_page)?)
+    }
 }
 
 shared! {

@@ -10,6 +10,7 @@ use super::splits::{AttentionSplits, Left};
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 use crate::reference;
 
@@ -22,8 +23,12 @@ kernel! {
     ///
     /// With `lse` the logarithm of the sum over the entries that is the published
     /// form, attention without a sink by `1 / (1 + exp(sink - lse))`.
+    ///
+    /// # Safety
+    /// A thread reads what all splits left of its head, and the head's sink, and writes
+    /// its own eight dimensions of the head.
     #[waits]
-    pub fn combine_attention(
+    pub unsafe fn combine_attention(
         partial: In<f16>,
         stats: In<f32>,
         sink: In<f32>,
@@ -31,7 +36,13 @@ kernel! {
         tokens: u32,
         heads: u32,
         splits: u32,
-    );
+    ) {
+        let of = AttentionSplits::new(tokens, heads, splits);
+        of.held(partial, stats)?;
+        sink.holds([heads])?;
+        out.holds([tokens, heads, LatentFp8Pages::DIM])?.aligned(WORD)?;
+        Ok(combine_attention::shape(&of)?)
+    }
 }
 
 shared! {

@@ -9,6 +9,8 @@ use streamweir_sched::kernel::{In, Out, twin};
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentPages;
 use crate::reference;
 
@@ -23,7 +25,11 @@ kernel! {
     /// is the whole pool: the indices come from device memory. An index that is
     /// no slot of the pool, such as -1, is masked; a token with no entry at all
     /// gets zeros.
-    pub fn gather_attention(
+    ///
+    /// # Safety
+    /// An index is looked up only when the pool has the slot; a thread writes its own
+    /// dimensions of the heads of its block.
+    pub unsafe fn gather_attention(
         q: In<bf16>,
         latent: In<bf16>,
         indices: In<i32>,
@@ -34,7 +40,14 @@ kernel! {
         heads: u32,
         selected: u32,
         scale: f32,
-    );
+    ) {
+        q.holds([tokens, heads, layout.dim()])?.aligned(WORD)?;
+        extents::pool(latent, &layout)?;
+        indices.holds([tokens, selected])?;
+        sink.holds([heads])?;
+        out.holds([tokens, heads, layout.dim()])?;
+        Ok(gather_attention::shape(tokens, heads, selected, &layout)?)
+    }
 }
 
 shared! {

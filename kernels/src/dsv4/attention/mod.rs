@@ -18,19 +18,14 @@ pub use paged::paged_attention;
 pub use sparse::sparse_attention;
 pub use splits::AttentionSplits;
 
-use super::part::{Line, line};
+use super::part::part;
 use splits::SPARSE;
 use splits::hopper::HOPPER;
 
-/// The kernels of this part.
-pub(super) const KERNELS: &[Line] = &[
-    line!("attention/gather_attention.cu", gather::sim, gather::GATHER),
-    line!("attention/sparse_attention.cu", sparse::sim, SPARSE, HOPPER),
-    line!("attention/paged_attention.cu", paged::sim, SPARSE, HOPPER),
-    line!(
-        "attention/combine_attention.cu",
-        combine::sim,
-        combine::COMBINE
-    ),
-    line!("attention/check_page_table.cu", check::sim, check::CHECK),
-];
+part! {
+    gather_attention: "attention/gather_attention.cu", gather::sim, gather::GATHER;
+    sparse_attention: "attention/sparse_attention.cu", sparse::sim, SPARSE, HOPPER;
+    paged_attention: "attention/paged_attention.cu", paged::sim, SPARSE, HOPPER;
+    combine_attention: "attention/combine_attention.cu", combine::sim, combine::COMBINE;
+    check_page_table: "attention/check_page_table.cu", check::sim, check::CHECK;
+}

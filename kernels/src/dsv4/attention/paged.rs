@@ -9,6 +9,8 @@ use streamweir_sched::kernel::{Atomic, In, Out, twin};
 use super::splits::{AttentionSplits, Left, Listed, count_faults, latent};
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 
 kernel! {
@@ -21,8 +23,14 @@ kernel! {
     /// `0..=max_entries` is clamped. A page that the pool does not have is
     /// replaced by page 0, and each of its entries adds one to `faults[0]`. All
     /// else is as there.
+    ///
+    /// # Safety
+    /// A slot of the window is read only when its pool has it; a page that the other pool
+    /// does not have is replaced by page 0, and the length is clamped. A block writes its
+    /// own part of `partial` and `stats`, which the number of splits, the blocks along x,
+    /// divides.
     #[waits]
-    pub fn paged_attention(
+    pub unsafe fn paged_attention(
         q: In<bf16>,
         window: In<u8>,
         window_slots: In<i32>,
@@ -39,8 +47,21 @@ kernel! {
         window_entries: u32,
         max_entries: u32,
         table_stride: u32,
-        scale: f32,
-    );
+        scale: f32;
+        splits: u32,
+    ) on device {
+        let of = AttentionSplits::new(tokens, heads, splits);
+        q.holds([tokens, heads, LatentFp8Pages::DIM])?.aligned(WORD)?;
+        extents::pool(window, &window_layout)?.aligned(WORD)?;
+        window_slots.holds([tokens, window_entries])?;
+        extents::pool(latents, &layout)?.aligned(WORD)?;
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        of.held(partial, stats)?;
+        faults.holds([1_u32])?;
+        of.covers(Dims::of("paged_attention"), window_entries, max_entries)?;
+        Ok(paged_attention::shape(&of, device.capability, max_entries, table_stride, &layout)?)
+    }
 }
 
 impl paged_attention {

@@ -8,6 +8,8 @@ use streamweir_sched::kernel::{Atomic, In, Out, twin};
 
 use super::splits::{AttentionSplits, Left, Listed, count_faults};
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 
 kernel! {
@@ -24,8 +26,12 @@ kernel! {
     ///
     /// The latents become bf16, exactly unless a scale leaves its range; products
     /// are summed in f32, and the weights of a step are rounded to bf16.
+    ///
+    /// # Safety
+    /// A slot is read only when its pool has it. A block writes its own part of `partial`
+    /// and `stats`, which the number of splits, the blocks along x, divides.
     #[waits]
-    pub fn sparse_attention(
+    pub unsafe fn sparse_attention(
         q: In<bf16>,
         window: In<u8>,
         window_slots: In<i32>,
@@ -40,8 +46,22 @@ kernel! {
         heads: u32,
         window_entries: u32,
         selected_entries: u32,
-        scale: f32,
-    );
+        scale: f32;
+        splits: u32,
+    ) on device {
+        let of = AttentionSplits::new(tokens, heads, splits);
+        q.holds([tokens, heads, LatentFp8Pages::DIM])?.aligned(WORD)?;
+        extents::pool(window, &window_layout)?.aligned(WORD)?;
+        window_slots.holds([tokens, window_entries])?;
+        if selected_entries > 0 {
+            extents::pool(selected, &selected_layout)?.aligned(WORD)?;
+        }
+        indices.holds([tokens, selected_entries])?;
+        of.held(partial, stats)?;
+        faults.holds([1_u32])?;
+        of.covers(Dims::of("sparse_attention"), window_entries, selected_entries)?;
+        Ok(sparse_attention::shape(&of, device.capability)?)
+    }
 }
 
 impl sparse_attention {

@@ -23,11 +23,12 @@
 use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
 use streamweir_sched::driver::sim::{SimBlock, SimFault};
-use streamweir_sched::kernel::Ptr;
+use streamweir_sched::kernel::{Extent, Ptr, Refusal};
 
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 use crate::reference::{self, AttentionPart};
 
@@ -145,6 +146,30 @@ impl AttentionSplits {
                 (1..=Self::MAX).contains(&self.splits),
                 "from 1 to 128",
             )
+    }
+
+    /// The buffers for what blocks leave.
+    pub(super) fn held(&self, partial: Extent, stats: Extent) -> Result<(), Refusal> {
+        let (tokens, splits) = (self.tokens, self.splits);
+        partial
+            .holds([tokens, splits, self.head_blocks(), SUMS as u32])?
+            .aligned(WORD)?;
+        stats
+            .holds([tokens, splits, self.heads, STATS as u32])?
+            .aligned(WORD)?;
+        Ok(())
+    }
+
+    /// Refuses more entries than a thread counts.
+    pub(super) fn covers(&self, dims: Dims, window: u32, others: u32) -> Result<(), Refusal> {
+        let entries = window.saturating_add(others);
+        dims.check(
+            "the number of entries",
+            entries,
+            entries <= i32::MAX as u32,
+            "at most 2,147,483,647",
+        )?;
+        Ok(())
     }
 
     /// A block for each split and 64 heads of a token.

@@ -8,6 +8,8 @@ use streamweir_sched::kernel::{In, InOut, twin};
 
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::IndexKeyPages;
 use crate::reference;
 
@@ -19,7 +21,11 @@ kernel! {
     /// device memory, so any page may be touched. A row whose slot is 0 (a
     /// padded row) or outside the pool stores nothing, so that rows never write
     /// the same bytes unless the caller gave them the same slot.
-    pub fn index_key_store(
+    ///
+    /// # Safety
+    /// A block reads its token's row and the whole weight, and writes one row of the pool,
+    /// at a slot that the pool has.
+    pub unsafe fn index_key_store(
         x: In<bf16>,
         weight: In<bf16>,
         norm: In<f32>,
@@ -29,7 +35,14 @@ kernel! {
         tokens: u32,
         width: u32,
         epsilon: f32,
-    );
+    ) {
+        x.holds([tokens, width])?.aligned(WORD)?;
+        weight.holds([layout.dim(), width])?.aligned(WORD)?;
+        norm.holds([layout.dim()])?;
+        out_loc.holds([tokens])?;
+        extents::pool(keys, &layout)?;
+        Ok(index_key_store::shape(tokens, width, &layout)?)
+    }
 }
 
 shared! {

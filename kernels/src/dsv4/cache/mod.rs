@@ -11,16 +11,11 @@ pub(super) use row::{
 };
 pub use store::{store_index_key, store_index_key_fp8, store_latent};
 
-use super::part::{Line, line};
+use super::part::part;
 
-/// The kernels of this part.
-pub(super) const KERNELS: &[Line] = &[
-    line!(
-        "cache/index_key_store.cu",
-        key_store::sim,
-        key_store::KEY_STORE
-    ),
-    line!("cache/store_rows.cu", store_latent::sim),
-    line!("cache/store_rows.cu", store_index_key::sim),
-    line!("cache/store_rows.cu", store_index_key_fp8::sim),
-];
+part! {
+    index_key_store: "cache/index_key_store.cu", key_store::sim, key_store::KEY_STORE;
+    store_latent: "cache/store_rows.cu", store_latent::sim;
+    store_index_key: "cache/store_rows.cu", store_index_key::sim;
+    store_index_key_fp8: "cache/store_rows.cu", store_index_key_fp8::sim;
+}

@@ -5,7 +5,7 @@ use streamweir_sched::kernel::Ptr;
 
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
-use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, PageLayout};
+use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, PageLayout, Pages};
 use crate::reference::{self, Stored};
 use crate::rope::ROPE_DIM;
 
@@ -17,11 +17,9 @@ shared! {
 }
 
 /// A pool and what becomes of a row, normalised and rotated, on its way into it.
-pub(in crate::dsv4) trait RowPool: Copy {
+pub(in crate::dsv4) trait RowPool: Pages {
     /// Dimensions of a row.
     const DIM: u32;
-
-    fn geometry(&self) -> &PageLayout;
 
     /// The row as the pool holds it.
     fn stored(row: Vec<f64>) -> Stored;
@@ -37,10 +35,6 @@ fn floats(row: &[f64]) -> Vec<f32> {
 impl RowPool for LatentFp8Pages {
     const DIM: u32 = Self::DIM;
 
-    fn geometry(&self) -> &PageLayout {
-        self.layout()
-    }
-
     fn stored(row: Vec<f64>) -> Stored {
         reference::stored_latent(&floats(&row))
     }
@@ -55,10 +49,6 @@ macro_rules! key_pool {
     ($pool:ident, $stored:ident) => {
         impl RowPool for $pool {
             const DIM: u32 = INDEX_DIM;
-
-            fn geometry(&self) -> &PageLayout {
-                self.layout()
-            }
 
             fn stored(mut row: Vec<f64>) -> Stored {
                 reference::hadamard(&mut row);
@@ -140,7 +130,7 @@ impl<P: RowPool> Finish<P> {
         let mut row = reference::weighted_rms_norm(row, norm, self.epsilon);
         reference::rotate(&mut row, angles, false);
         let stored = P::stored(row);
-        write_stored(block, self.pool, self.layout.geometry(), slot, &stored)
+        write_stored(block, self.pool, self.layout.layout(), slot, &stored)
     }
 }
 

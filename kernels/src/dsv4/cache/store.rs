@@ -8,6 +8,8 @@ use streamweir_sched::kernel::{Atomic, In, InOut, Ptr, twin};
 
 use super::row::{Finish, RowPool, angles_at, check_rope, store_slot};
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages};
 
 kernel! {
@@ -24,8 +26,12 @@ kernel! {
     /// A row of slot 0 (a padded row) stores nothing. A slot outside the pool
     /// stores nothing and is counted in `faults`, one `u32`; so is a position
     /// outside the table, which rotates by the nearest that the table has.
+    ///
+    /// # Safety
+    /// A block reads its token's row and writes one row of the pool, at a slot that the
+    /// pool has; a position outside the table reads the nearest row that it has.
     #[waits]
-    pub fn store_latent(
+    pub unsafe fn store_latent(
         x: In<bf16>,
         norm: In<f32>,
         rope: In<f32>,
@@ -39,12 +45,24 @@ kernel! {
         first: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        x.holds([tokens, stride])?.aligned(WORD)?;
+        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        positions.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(store_latent::shape(tokens, stride, first, rope_rows, &layout)?)
+    }
 
     /// Stores the index key of each token: norm and rotation as
     /// [`store_latent`] does them, over 128 dimensions, then the Hadamard
     /// transform divided by `128^0.5`.
-    pub fn store_index_key(
+    ///
+    /// # Safety
+    /// A block reads its token's row and writes one row of the pool, at a slot that the
+    /// pool has; a position outside the table reads the nearest row that it has.
+    pub unsafe fn store_index_key(
         x: In<bf16>,
         norm: In<f32>,
         rope: In<f32>,
@@ -58,10 +76,22 @@ kernel! {
         first: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        x.holds([tokens, stride])?.aligned(WORD)?;
+        extents::norm_and_rope::<IndexKeyPages>(norm, rope, rope_rows)?;
+        positions.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(store_index_key::shape(tokens, stride, first, rope_rows, &layout)?)
+    }
 
     /// As [`store_index_key`], with the keys as e4m3 and one f32 scale each.
-    pub fn store_index_key_fp8(
+    ///
+    /// # Safety
+    /// A block reads its token's row and writes one row of the pool, at a slot that the
+    /// pool has; a position outside the table reads the nearest row that it has.
+    pub unsafe fn store_index_key_fp8(
         x: In<bf16>,
         norm: In<f32>,
         rope: In<f32>,
@@ -75,7 +105,15 @@ kernel! {
         first: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        x.holds([tokens, stride])?.aligned(WORD)?;
+        extents::norm_and_rope::<IndexKeyFp8Pages>(norm, rope, rope_rows)?;
+        positions.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(store_index_key_fp8::shape(tokens, stride, first, rope_rows, &layout)?)
+    }
 }
 
 fn store_shape<P: RowPool>(
@@ -194,7 +232,7 @@ impl Row {
         let token = token as usize;
         let slot = block.read(self.out_loc.at(token), 1)?[0];
         let position = block.read(self.positions.at(token), 1)?[0];
-        let Some(slot) = store_slot(block, finish.layout.geometry(), slot, self.faults)? else {
+        let Some(slot) = store_slot(block, finish.layout.layout(), slot, self.faults)? else {
             return Ok(());
         };
         let angles = angles_at(

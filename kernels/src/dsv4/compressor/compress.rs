@@ -12,6 +12,8 @@ use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
 use crate::dsv4::cache::{Finish, RowPool, angles_at, check_rope, count_fault, store_slot};
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages};
 use crate::reference;
 
@@ -40,8 +42,13 @@ kernel! {
     /// the first does nothing, the second stores no entry, the third rotates by
     /// the nearest angle. Rows of one launch must not share a state slot other
     /// than 0.
+    ///
+    /// # Safety
+    /// A block touches the ring of its token's state slot, when there is one, in rows that
+    /// the length gives modulo the ring, and writes one row of the pool, at a slot that the
+    /// pool has.
     #[waits]
-    pub fn compress_c4(
+    pub unsafe fn compress_c4(
         kv_score: In<f32>,
         ape: In<f32>,
         norm: In<f32>,
@@ -57,13 +64,27 @@ kernel! {
         slots: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        compress_c4::RING.held(tokens, slots, kv_score, ape, rings)?;
+        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        seq_lens.holds([tokens])?;
+        state_slots.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(compress_c4::shape(tokens, slots, rope_rows, &layout)?)
+    }
 
     /// The C4 compressor of the indexer: as [`compress_c4`] over 128 channels
     /// (`kv_score` is `[tokens, 512]`, `ape` `[4, 256]`, `norm` `[128]`), and
     /// after the rotation the Hadamard transform divided by `128^0.5`.
+    ///
+    /// # Safety
+    /// A block touches the ring of its token's state slot, when there is one, in rows that
+    /// the length gives modulo the ring, and writes one row of the pool, at a slot that the
+    /// pool has.
     #[waits]
-    pub fn compress_index_key(
+    pub unsafe fn compress_index_key(
         kv_score: In<f32>,
         ape: In<f32>,
         norm: In<f32>,
@@ -79,11 +100,25 @@ kernel! {
         slots: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        compress_index_key::RING.held(tokens, slots, kv_score, ape, rings)?;
+        extents::norm_and_rope::<IndexKeyPages>(norm, rope, rope_rows)?;
+        seq_lens.holds([tokens])?;
+        state_slots.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(compress_index_key::shape(tokens, slots, rope_rows, &layout)?)
+    }
 
     /// As [`compress_index_key`], with the keys as e4m3 and one f32 scale each.
+    ///
+    /// # Safety
+    /// A block touches the ring of its token's state slot, when there is one, in rows that
+    /// the length gives modulo the ring, and writes one row of the pool, at a slot that the
+    /// pool has.
     #[waits]
-    pub fn compress_index_key_fp8(
+    pub unsafe fn compress_index_key_fp8(
         kv_score: In<f32>,
         ape: In<f32>,
         norm: In<f32>,
@@ -99,7 +134,16 @@ kernel! {
         slots: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        compress_index_key_fp8::RING.held(tokens, slots, kv_score, ape, rings)?;
+        extents::norm_and_rope::<IndexKeyFp8Pages>(norm, rope, rope_rows)?;
+        seq_lens.holds([tokens])?;
+        state_slots.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(compress_index_key_fp8::shape(tokens, slots, rope_rows, &layout)?)
+    }
 
     /// The C128 compressor of the latents: as [`compress_c4`] over 128 tokens
     /// and without overlap. `kv_score` is `[tokens, 1024]`, keys and scores of
@@ -107,8 +151,13 @@ kernel! {
     ///
     /// Eight blocks share a token. They are a cluster, which the device starts
     /// together or not at all, so none waits for one that may not run.
+    ///
+    /// # Safety
+    /// A block touches the ring of its token's state slot, when there is one, in rows that
+    /// the length gives modulo the ring, and writes one row of the pool, at a slot that the
+    /// pool has.
     #[waits]
-    pub fn compress_c128(
+    pub unsafe fn compress_c128(
         kv_score: In<f32>,
         ape: In<f32>,
         norm: In<f32>,
@@ -124,7 +173,16 @@ kernel! {
         slots: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        compress_c128::RING.held(tokens, slots, kv_score, ape, rings)?;
+        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        seq_lens.holds([tokens])?;
+        state_slots.holds([tokens])?;
+        out_loc.holds([tokens])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(compress_c128::shape(tokens, slots, rope_rows, &layout)?)
+    }
 }
 
 /// What the four kernels have in common: the launch and the twin.
@@ -305,7 +363,7 @@ impl Rows {
             return Ok(());
         }
         let out_loc = block.read(self.out_loc.at(token), 1)?[0];
-        let geometry = finish.layout.geometry();
+        let geometry = finish.layout.layout();
         let Some(out_loc) = store_slot(block, geometry, out_loc, self.faults)? else {
             return Ok(());
         };

@@ -11,21 +11,12 @@ mod ring;
 pub use compress::{compress_c4, compress_c128, compress_index_key, compress_index_key_fp8};
 pub use ring::StateRing;
 
-use super::part::{Line, line};
+use super::part::part;
 use compress::COMPRESSOR;
 
-/// The kernels of this part.
-pub(super) const KERNELS: &[Line] = &[
-    line!("compressor/compress.cu", compress_c4::sim, COMPRESSOR),
-    line!(
-        "compressor/compress.cu",
-        compress_index_key::sim,
-        COMPRESSOR
-    ),
-    line!(
-        "compressor/compress.cu",
-        compress_index_key_fp8::sim,
-        COMPRESSOR
-    ),
-    line!("compressor/compress.cu", compress_c128::sim, COMPRESSOR),
-];
+part! {
+    compress_c4: "compressor/compress.cu", compress_c4::sim, COMPRESSOR;
+    compress_index_key: "compressor/compress.cu", compress_index_key::sim, COMPRESSOR;
+    compress_index_key_fp8: "compressor/compress.cu", compress_index_key_fp8::sim, COMPRESSOR;
+    compress_c128: "compressor/compress.cu", compress_c128::sim, COMPRESSOR;
+}

@@ -1,6 +1,9 @@
 //! The state that a compressor carries.
 
 use crate::dsv4::cache::INDEX_DIM;
+use streamweir_sched::kernel::{Extent, Refusal};
+
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 use crate::reference;
 
@@ -49,6 +52,21 @@ impl StateRing {
     /// Elements of the state of `slots` slots, slot 0 included.
     pub const fn floats(&self, slots: u32) -> u64 {
         self.ring_floats() as u64 * slots as u64
+    }
+
+    /// The rows of a batch, the biases and the rings, for a kernel.
+    pub(super) fn held(
+        &self,
+        tokens: u32,
+        slots: u32,
+        rows: Extent,
+        ape: Extent,
+        rings: Extent,
+    ) -> Result<(), Refusal> {
+        rows.holds([tokens, self.width])?.aligned(WORD)?;
+        ape.holds([self.ape_floats()])?.aligned(WORD)?;
+        rings.holds([slots, self.ring_floats()])?.aligned(WORD)?;
+        Ok(())
     }
 
     /// Elements of the biases, `[ratio, width / 2]`.

@@ -12,7 +12,15 @@ use crate::dsv4::blocks;
 kernel! {
     /// `found += |{i < len : left[i] != right[i]}|`, wrapping: whether results are
     /// those expected, without a look at them by the host.
-    pub fn count_differences(left: In<u32>, right: In<u32>, found: Atomic<u32>, len: u32);
+    ///
+    /// # Safety
+    /// A thread reads its own word of either buffer, and none from `len` on.
+    pub unsafe fn count_differences(left: In<u32>, right: In<u32>, found: Atomic<u32>, len: u32) {
+        left.holds([len])?;
+        right.holds([len])?;
+        found.holds([1_u32])?;
+        Ok(count_differences::shape(len)?)
+    }
 }
 
 shared! {

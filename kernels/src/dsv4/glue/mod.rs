@@ -14,18 +14,13 @@ pub(super) use projection::{PROJECTION, projection_block, projection_shape};
 pub use residual::mix;
 pub use tokens::{argmax, embed};
 
-use super::part::{Line, line};
+use super::part::part;
 
-/// The kernels of this part.
-pub(super) const KERNELS: &[Line] = &[
-    line!("glue/query_projection.cu", projection::sim, PROJECTION),
-    line!("glue/mix.cu", residual::sim, residual::RESIDUAL),
-    line!("glue/rms_norm.cu", norm::sim, norm::NORM),
-    line!("glue/tokens.cu", tokens::sim_embed, tokens::TOKENS),
-    line!("glue/tokens.cu", tokens::sim_argmax, tokens::TOKENS),
-    line!(
-        "glue/count_differences.cu",
-        differences::sim,
-        differences::DIFFERENCES
-    ),
-];
+part! {
+    query_projection: "glue/query_projection.cu", projection::sim, PROJECTION;
+    mix: "glue/mix.cu", residual::sim, residual::RESIDUAL;
+    rms_norm: "glue/rms_norm.cu", norm::sim, norm::NORM;
+    embed: "glue/tokens.cu", tokens::sim_embed, tokens::TOKENS;
+    argmax: "glue/tokens.cu", tokens::sim_argmax, tokens::TOKENS;
+    count_differences: "glue/count_differences.cu", differences::sim, differences::DIFFERENCES;
+}

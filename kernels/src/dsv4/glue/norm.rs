@@ -8,6 +8,7 @@ use streamweir_sched::kernel::{In, Out, twin};
 
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::extents::WORD;
 use crate::reference;
 
 kernel! {
@@ -17,8 +18,12 @@ kernel! {
     /// The rows of `x` are `stride` long, so that a part of a wider projection
     /// is normalised where it lies; `norm` is `[width]`, `out`
     /// `[tokens, width]`.
+    ///
+    /// # Safety
+    /// A block reads its token's row, from `first` on as many values as `width` says, and
+    /// writes as many.
     #[waits]
-    pub fn rms_norm(
+    pub unsafe fn rms_norm(
         x: In<bf16>,
         norm: In<f32>,
         out: Out<bf16>,
@@ -27,7 +32,12 @@ kernel! {
         stride: u32,
         first: u32,
         epsilon: f32,
-    );
+    ) {
+        x.holds([tokens, stride])?.aligned(WORD)?;
+        norm.holds([width])?.aligned(WORD)?;
+        out.holds([tokens, width])?.aligned(WORD)?;
+        Ok(rms_norm::shape(tokens, width, stride, first)?)
+    }
 }
 
 shared! {

@@ -9,6 +9,7 @@ use streamweir_sched::kernel::{In, Out, twin};
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents::WORD;
 use crate::reference;
 
 kernel! {
@@ -17,14 +18,22 @@ kernel! {
     /// `x` is `[tokens, width]`, `weight` `[rows, width]`, `q` `[tokens, rows]`.
     /// It serves for the queries of the attention (`rows` = heads × dimension)
     /// and for those of the indexer.
-    pub fn query_projection(
+    ///
+    /// # Safety
+    /// A block reads its rows of `x` and of `weight`, and a warp writes its own results.
+    pub unsafe fn query_projection(
         x: In<bf16>,
         weight: In<bf16>,
         q: Out<bf16>,
         tokens: u32,
         width: u32,
         rows: u32,
-    );
+    ) {
+        x.holds([tokens, width])?.aligned(WORD)?;
+        weight.holds([rows, width])?.aligned(WORD)?;
+        q.holds([tokens, rows])?;
+        Ok(query_projection::shape(tokens, width, rows)?)
+    }
 }
 
 shared! {

@@ -18,15 +18,24 @@ kernel! {
     /// the attention takes part, so a wrong selection travels on to the next
     /// layer. `x` and `next` are `[tokens, width]`, `attention` is
     /// `[tokens, values]`.
+    ///
+    /// # Safety
+    /// A thread reads its token's row of `attention` and its own element of `x`, and writes
+    /// its own element of `next`.
     #[waits]
-    pub fn mix(
+    pub unsafe fn mix(
         x: In<bf16>,
         attention: In<bf16>,
         next: Out<bf16>,
         tokens: u32,
         width: u32,
         values: u32,
-    );
+    ) {
+        x.holds([tokens, width])?;
+        attention.holds([tokens, values])?;
+        next.holds([tokens, width])?;
+        Ok(mix::shape(tokens, width, values)?)
+    }
 }
 
 shared! {

@@ -10,14 +10,19 @@ use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
 use crate::dsv4::cache::count_fault;
+use crate::dsv4::extents::WORD;
 use crate::reference;
 
 kernel! {
     /// `x[t, ..] = embedding[ids[t], ..]`. `embedding` is
     /// `[vocabulary, width]`, `x` `[tokens, width]`. An id outside the
     /// vocabulary reads row 0 and is counted in `faults`, one `u32`.
+    ///
+    /// # Safety
+    /// An id outside the vocabulary reads row 0; a thread writes eight values of its token's
+    /// row.
     #[waits]
-    pub fn embed(
+    pub unsafe fn embed(
         ids: In<i32>,
         embedding: In<bf16>,
         x: Out<bf16>,
@@ -25,13 +30,26 @@ kernel! {
         tokens: u32,
         width: u32,
         vocabulary: u32,
-    );
+    ) {
+        ids.holds([tokens])?;
+        embedding.holds([vocabulary, width])?.aligned(WORD)?;
+        x.holds([tokens, width])?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(embed::shape(tokens, width, vocabulary)?)
+    }
 
     /// `ids[t]` is the token of the largest of `logits[t, ..]`, equals by lower
     /// token; what is not a number comes after all others. `logits` is
     /// `[tokens, vocabulary]`.
+    ///
+    /// # Safety
+    /// A block reads its token's row and writes the token's id.
     #[waits]
-    pub fn argmax(logits: In<f32>, ids: Out<i32>, tokens: u32, vocabulary: u32);
+    pub unsafe fn argmax(logits: In<f32>, ids: Out<i32>, tokens: u32, vocabulary: u32) {
+        logits.holds([tokens, vocabulary])?;
+        ids.holds([tokens])?;
+        Ok(argmax::shape(tokens, vocabulary)?)
+    }
 }
 
 shared! {

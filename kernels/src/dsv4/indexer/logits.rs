@@ -14,6 +14,8 @@ use streamweir_sched::kernel::{In, Out, Ptr, twin};
 use super::shares;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages};
 use crate::reference;
 
@@ -29,8 +31,12 @@ kernel! {
     /// grow; a length is clamped to `0..=max_entries`, a page that the pool does
     /// not have reads page 0. That is not counted here, where every layer would
     /// count it again: [`check_page_table`](crate::dsv4::check_page_table) does.
+    ///
+    /// # Safety
+    /// Lengths are clamped to `max_entries`, a page that the pool does not have is replaced
+    /// by page 0; a warp writes the logits of its own entries.
     #[waits]
-    pub fn indexer_logits(
+    pub unsafe fn indexer_logits(
         q: In<bf16>,
         weights: In<f32>,
         keys: In<bf16>,
@@ -42,14 +48,26 @@ kernel! {
         heads: u32,
         table_stride: u32,
         max_entries: u32,
-    );
+    ) {
+        q.holds([tokens, heads, layout.dim()])?.aligned(WORD)?;
+        weights.holds([tokens, heads])?;
+        extents::pool(keys, &layout)?.aligned(WORD)?;
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        logits.holds([tokens, max_entries])?;
+        Ok(indexer_logits::shape(tokens, heads, table_stride, max_entries, &layout)?)
+    }
 
     /// As [`indexer_logits`] over e4m3 queries and keys:
     /// `logits[t, j] = scale(t, j) · Σ_h weights[t, h] · relu(q[t, h, ..] · key(t, j))`
     /// with the scale that stands in the key's page. The scales of the queries
     /// are part of the weights.
+    ///
+    /// # Safety
+    /// Lengths are clamped to `max_entries`, a page that the pool does not have is replaced
+    /// by page 0; a warp writes the logits of its own entries.
     #[waits]
-    pub fn indexer_logits_fp8(
+    pub unsafe fn indexer_logits_fp8(
         q: In<u8>,
         weights: In<f32>,
         keys: In<u8>,
@@ -61,7 +79,15 @@ kernel! {
         heads: u32,
         table_stride: u32,
         max_entries: u32,
-    );
+    ) {
+        q.holds([tokens, heads, layout.dim()])?.aligned(WORD)?;
+        weights.holds([tokens, heads])?;
+        extents::pool(keys, &layout)?.aligned(WORD)?;
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        logits.holds([tokens, max_entries])?;
+        Ok(indexer_logits_fp8::shape(tokens, heads, table_stride, max_entries, &layout)?)
+    }
 }
 
 impl indexer_logits {

@@ -15,6 +15,7 @@ use streamweir_sched::kernel::{In, Out, Ptr, twin};
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents;
 use crate::layout::{LatentFp8Pages, LatentPages, PageLayout};
 use crate::reference;
 
@@ -30,8 +31,13 @@ kernel! {
     /// `page_table[t, j / P] * P + j % P`, `P` being the tokens of a page of
     /// `layout`, with page 0 for a page that the pool does not have, which
     /// [`check_page_table`](crate::dsv4::check_page_table) counts.
+    ///
+    /// # Safety
+    /// Lengths are clamped to `max_entries`; an entry's page is read from the token's row,
+    /// which reaches all entries, and becomes a number; the pool is not touched. The blocks
+    /// of a token write its row of `indices`.
     #[waits]
-    pub fn top_k(
+    pub unsafe fn top_k(
         logits: In<f32>,
         page_table: In<i32>,
         lens: In<i32>,
@@ -41,11 +47,23 @@ kernel! {
         max_entries: u32,
         table_stride: u32,
         k: u32,
-    );
+    ) {
+        extents::sound(&layout)?;
+        logits.holds([tokens, max_entries])?;
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        indices.holds([tokens, k])?;
+        Ok(top_k::shape(tokens, max_entries, table_stride, k, &layout)?)
+    }
 
     /// As [`top_k`](struct@top_k), as slots of a pool of fp8 latents.
+    ///
+    /// # Safety
+    /// Lengths are clamped to `max_entries`; an entry's page is read from the token's row,
+    /// which reaches all entries, and becomes a number; the pool is not touched. The blocks
+    /// of a token write its row of `indices`.
     #[waits]
-    pub fn top_k_fp8(
+    pub unsafe fn top_k_fp8(
         logits: In<f32>,
         page_table: In<i32>,
         lens: In<i32>,
@@ -55,7 +73,14 @@ kernel! {
         max_entries: u32,
         table_stride: u32,
         k: u32,
-    );
+    ) {
+        extents::sound(&layout)?;
+        logits.holds([tokens, max_entries])?;
+        page_table.holds([tokens, table_stride])?;
+        lens.holds([tokens])?;
+        indices.holds([tokens, k])?;
+        Ok(top_k_fp8::shape(tokens, max_entries, table_stride, k, &layout)?)
+    }
 }
 
 shared! {

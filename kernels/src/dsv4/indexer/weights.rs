@@ -7,6 +7,7 @@ use streamweir_sched::kernel;
 use streamweir_sched::kernel::{In, Out, twin};
 
 use crate::dims::{DimensionError, Dims};
+use crate::dsv4::extents::WORD;
 use crate::dsv4::glue::{projection_block, projection_shape};
 
 kernel! {
@@ -15,7 +16,10 @@ kernel! {
     /// `x` is `[tokens, width]`, `weight` `[heads, width]`, `weights`
     /// `[tokens, heads]`. The model's scale is
     /// [`index_weights::scale`]`(dim, heads)`.
-    pub fn index_weights(
+    ///
+    /// # Safety
+    /// A block reads its rows of `x` and of `weight`, and a warp writes its own results.
+    pub unsafe fn index_weights(
         x: In<bf16>,
         weight: In<bf16>,
         weights: Out<f32>,
@@ -23,7 +27,12 @@ kernel! {
         width: u32,
         heads: u32,
         scale: f32,
-    );
+    ) {
+        x.holds([tokens, width])?.aligned(WORD)?;
+        weight.holds([heads, width])?.aligned(WORD)?;
+        weights.holds([tokens, heads])?;
+        Ok(index_weights::shape(tokens, width, heads)?)
+    }
 }
 
 impl index_weights {

@@ -7,10 +7,11 @@ use streamweir_sched::kernel;
 use streamweir_sched::kernel::{Atomic, In, Out, twin};
 
 use super::cache::count_fault;
-use super::part::{Line, line};
+use super::part::part;
 use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
+use crate::dsv4::extents;
 use crate::layout::LatentFp8Pages;
 use crate::reference::{self, StepMetadata, WINDOW};
 
@@ -32,8 +33,12 @@ kernel! {
     ///
     /// A length beyond the table is clamped to it and counted in `faults`, one
     /// `u32`; a page outside the pool has no places and is counted.
+    ///
+    /// # Safety
+    /// A length is clamped to what the token's row of the table reaches; a thread writes its
+    /// own token's numbers.
     #[waits]
-    pub fn decode_metadata(
+    pub unsafe fn decode_metadata(
         seq_lens: In<i32>,
         page_table: In<i32>,
         positions: Out<i32>,
@@ -47,7 +52,16 @@ kernel! {
         tokens: u32,
         table_stride: u32,
         pages: u32,
-    );
+    ) {
+        page_table.holds([tokens, table_stride])?;
+        for one_each in [
+            seq_lens, positions, window_lens, c4_lens, c128_lens, out_loc, c4_out_loc, c128_out_loc,
+        ] {
+            one_each.holds([tokens])?;
+        }
+        faults.holds([1_u32])?;
+        Ok(decode_metadata::shape(tokens, table_stride, pages)?)
+    }
 
     /// The slots of each sequence's window, and the slot of its token.
     ///
@@ -58,8 +72,11 @@ kernel! {
     /// is the slot of the row's token, 0 for a padded row. A page that the pool
     /// does not have reads as page 0; where the token's own page is one, nothing
     /// is stored (`out_loc` 0) and it is counted in `faults`, one `u32`.
+    ///
+    /// # Safety
+    /// Columns of the table are taken modulo its row; a block writes its own token's slots.
     #[waits]
-    pub fn window_slots(
+    pub unsafe fn window_slots(
         seq_lens: In<i32>,
         window_table: In<i32>,
         out_loc: Out<i32>,
@@ -68,7 +85,15 @@ kernel! {
         layout: LatentFp8Pages,
         tokens: u32,
         table_stride: u32,
-    );
+    ) {
+        extents::sound(&layout)?;
+        seq_lens.holds([tokens])?;
+        window_table.holds([tokens, table_stride])?;
+        out_loc.holds([tokens])?;
+        slots.holds([tokens, WINDOW])?;
+        faults.holds([1_u32])?;
+        Ok(window_slots::shape(tokens, table_stride, &layout)?)
+    }
 }
 
 shared! {
@@ -127,11 +152,10 @@ impl window_slots {
     }
 }
 
-/// The kernels of this part.
-pub(super) const KERNELS: &[Line] = &[
-    line!("metadata/metadata.cu", sim_metadata, METADATA),
-    line!("metadata/metadata.cu", sim_window, METADATA),
-];
+part! {
+    decode_metadata: "metadata/metadata.cu", sim_metadata, METADATA;
+    window_slots: "metadata/metadata.cu", sim_window, METADATA;
+}
 
 fn sim_metadata() -> SimKernel {
     twin::<decode_metadata>(

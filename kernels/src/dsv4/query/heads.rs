@@ -10,6 +10,7 @@ use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
 use crate::dsv4::cache::{angles_at, check_rope};
+use crate::dsv4::extents::WORD;
 use crate::reference;
 use crate::rope::ROPE_DIM;
 
@@ -21,8 +22,12 @@ kernel! {
     /// table of [`Rope`](crate::rope::Rope) with `rope_rows` positions. A
     /// position outside it rotates by the nearest that it has and is counted in
     /// `faults`, one `u32`, once for the token.
+    ///
+    /// # Safety
+    /// A warp touches its own head; a position outside the table reads the nearest row that
+    /// it has.
     #[waits]
-    pub fn norm_rope_heads(
+    pub unsafe fn norm_rope_heads(
         q: InOut<bf16>,
         rope: In<f32>,
         positions: In<i32>,
@@ -31,7 +36,13 @@ kernel! {
         heads: u32,
         rope_rows: u32,
         epsilon: f32,
-    );
+    ) {
+        q.holds([tokens, heads, HEAD_DIM])?.aligned(WORD)?;
+        rope.holds([rope_rows, ROPE_DIM])?.aligned(WORD)?;
+        positions.holds([tokens])?;
+        faults.holds([1_u32])?;
+        Ok(norm_rope_heads::shape(tokens, heads, rope_rows)?)
+    }
 
     /// Rotation of the last 64 of `dim` dimensions of each head at
     /// `positions[t]`, in place; back when `inverse` is not 0. `x` is
@@ -40,8 +51,12 @@ kernel! {
     /// The rotation back undoes in the attention's output what was done to the
     /// latents, which are its values as well as its keys. Positions as for
     /// [`norm_rope_heads`].
+    ///
+    /// # Safety
+    /// A thread touches eight values of its own head; a position outside the table reads the
+    /// nearest row that it has.
     #[waits]
-    pub fn rope_heads(
+    pub unsafe fn rope_heads(
         x: InOut<bf16>,
         rope: In<f32>,
         positions: In<i32>,
@@ -51,7 +66,13 @@ kernel! {
         dim: u32,
         rope_rows: u32,
         inverse: u32,
-    );
+    ) {
+        x.holds([tokens, heads, dim])?.aligned(WORD)?;
+        rope.holds([rope_rows, ROPE_DIM])?.aligned(WORD)?;
+        positions.holds([tokens])?;
+        faults.holds([1_u32])?;
+        Ok(rope_heads::shape(tokens, heads, dim, rope_rows)?)
+    }
 }
 
 shared! {

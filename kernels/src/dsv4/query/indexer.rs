@@ -10,7 +10,9 @@ use crate::constants::shared;
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::blocks;
 use crate::dsv4::cache::{INDEX_DIM, angles_at, check_rope};
+use crate::dsv4::extents::WORD;
 use crate::reference;
+use crate::rope::ROPE_DIM;
 
 kernel! {
     /// Prepares the indexer's queries: rotation of the last 64 of 128
@@ -24,8 +26,12 @@ kernel! {
     /// table of [`Rope`](crate::rope::Rope) with `rope_rows` positions; a
     /// position outside it rotates by the nearest that it has and is counted in
     /// `faults`, one `u32`, once for the token.
+    ///
+    /// # Safety
+    /// A warp reads and writes its own head; a position outside the table reads the nearest
+    /// row that it has.
     #[waits]
-    pub fn index_query(
+    pub unsafe fn index_query(
         q: In<bf16>,
         projected: In<f32>,
         rope: In<f32>,
@@ -37,13 +43,26 @@ kernel! {
         heads: u32,
         rope_rows: u32,
         scale: f32,
-    );
+    ) {
+        q.holds([tokens, heads, INDEX_DIM])?.aligned(WORD)?;
+        projected.holds([tokens, heads])?;
+        rope.holds([rope_rows, ROPE_DIM])?.aligned(WORD)?;
+        positions.holds([tokens])?;
+        query.holds([tokens, heads, INDEX_DIM])?.aligned(WORD)?;
+        weights.holds([tokens, heads])?;
+        faults.holds([1_u32])?;
+        Ok(index_query::shape(tokens, heads, rope_rows)?)
+    }
 
     /// As [`index_query`], with the queries as e4m3. The f32 scale of each
     /// query, `max(1e-4, absmax) / 448`, is a factor of its weight: a logit is
     /// positively homogeneous in the query.
+    ///
+    /// # Safety
+    /// A warp reads and writes its own head; a position outside the table reads the nearest
+    /// row that it has.
     #[waits]
-    pub fn index_query_fp8(
+    pub unsafe fn index_query_fp8(
         q: In<bf16>,
         projected: In<f32>,
         rope: In<f32>,
@@ -55,7 +74,16 @@ kernel! {
         heads: u32,
         rope_rows: u32,
         scale: f32,
-    );
+    ) {
+        q.holds([tokens, heads, INDEX_DIM])?.aligned(WORD)?;
+        projected.holds([tokens, heads])?;
+        rope.holds([rope_rows, ROPE_DIM])?.aligned(WORD)?;
+        positions.holds([tokens])?;
+        query.holds([tokens, heads, INDEX_DIM])?.aligned(WORD)?;
+        weights.holds([tokens, heads])?;
+        faults.holds([1_u32])?;
+        Ok(index_query_fp8::shape(tokens, heads, rope_rows)?)
+    }
 }
 
 shared! {

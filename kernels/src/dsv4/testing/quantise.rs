@@ -9,30 +9,56 @@ use streamweir_sched::kernel::{Atomic, In, InOut, Out, twin};
 
 use crate::dims::{DimensionError, Dims};
 use crate::dsv4::cache::{INDEX_DIM, store_slot, write_stored};
+use crate::dsv4::extents;
+use crate::dsv4::extents::WORD;
 use crate::layout::LatentFp8Pages;
 use crate::reference;
 
 kernel! {
     /// The Hadamard transform of each row of 128, in natural order, divided by
     /// `128^0.5`. `x` and `out` are `[rows, 128]`.
-    pub fn hadamard_rows(x: In<bf16>, out: Out<bf16>, rows: u32);
+    ///
+    /// # Safety
+    /// A warp reads its own row and writes it.
+    pub unsafe fn hadamard_rows(x: In<bf16>, out: Out<bf16>, rows: u32) {
+        x.holds([rows, INDEX_DIM])?.aligned(WORD)?;
+        out.holds([rows, INDEX_DIM])?.aligned(WORD)?;
+        Ok(hadamard_rows::shape(rows)?)
+    }
 
     /// Each row of 128 as e4m3 with one f32 scale, `max(1e-4, absmax) / 448`.
     /// `x` and `out` are `[rows, 128]`, `scales` is `[rows]`.
-    pub fn quantise_e4m3(x: In<f32>, out: Out<u8>, scales: Out<f32>, rows: u32);
+    ///
+    /// # Safety
+    /// A warp reads its own row and writes it, and the row's scale.
+    pub unsafe fn quantise_e4m3(x: In<f32>, out: Out<u8>, scales: Out<f32>, rows: u32) {
+        x.holds([rows, INDEX_DIM])?.aligned(WORD)?;
+        out.holds([rows, INDEX_DIM])?.aligned(WORD)?;
+        scales.holds([rows])?;
+        Ok(quantise_e4m3::shape(rows)?)
+    }
 
     /// Stores each row of 512 as a latent at slot `out_loc[r]`: 448 e4m3 values
     /// with a UE8M0 scale for each 64, and 64 bf16 values, as they are. Slot 0
     /// stores nothing; a slot outside the pool stores nothing and is counted in
     /// `faults`, one `u32`.
-    pub fn quantise_latent(
+    ///
+    /// # Safety
+    /// A block reads its own row and writes one row of the pool, at a slot that the pool has.
+    pub unsafe fn quantise_latent(
         x: In<f32>,
         out_loc: In<i32>,
         pool: InOut<u8>,
         faults: Atomic<u32>,
         layout: LatentFp8Pages,
         rows: u32,
-    );
+    ) {
+        x.holds([rows, LatentFp8Pages::DIM])?.aligned(WORD)?;
+        out_loc.holds([rows])?;
+        extents::pool(pool, &layout)?.aligned(WORD)?;
+        faults.holds([1_u32])?;
+        Ok(quantise_latent::shape(rows)?)
+    }
 }
 
 /// Threads that have a row: one for four values.

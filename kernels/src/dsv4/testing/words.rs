@@ -13,19 +13,32 @@ use crate::dsv4::blocks;
 kernel! {
     /// `data[i] = value` for `i < len`: poison, so that a read of what nobody
     /// wrote shows.
-    pub fn fill_words(data: Out<u32>, len: u32, value: u32);
+    ///
+    /// # Safety
+    /// A thread writes its own word, and none from `len` on.
+    pub unsafe fn fill_words(data: Out<u32>, len: u32, value: u32) {
+        data.holds([len])?;
+        Ok(fill_words::shape(len)?)
+    }
     /// `data[i] += 1` for `i < len`, wrapping: the smallest kernel whose runs
     /// can be counted.
-    pub fn add_one(data: InOut<u32>, len: u32);
+    ///
+    /// # Safety
+    /// A thread touches its own word, and none from `len` on.
+    pub unsafe fn add_one(data: InOut<u32>, len: u32) {
+        data.holds([len])?;
+        Ok(add_one::shape(len)?)
+    }
     /// Copies words, as late as a kernel can be: what follows it may start at once,
     /// and only after `nanoseconds` it begins. A kernel that is launched
     /// programmatically behind it and does not wait finds what was there before.
     ///
     /// `table` has `count` entries of three words: the addresses to copy to and
-    /// from, and how many 32-bit words. The memory that they name is no parameter:
-    /// a call says what is touched ([`Stream::launch_also`]).
+    /// from, and how many 32-bit words. The memory that they name is no parameter, so
+    /// a launch cannot be checked: who makes one says what is touched
+    /// ([`Stream::launch_unchecked`]).
     ///
-    /// [`Stream::launch_also`]: streamweir_sched::Stream::launch_also
+    /// [`Stream::launch_unchecked`]: streamweir_sched::Stream::launch_unchecked
     pub fn copy_late(table: In<u64>, count: u32, nanoseconds: u32);
 }
 

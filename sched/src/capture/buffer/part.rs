@@ -16,6 +16,7 @@ pub struct Part<B> {
     buffer: B,
     pointer: u64,
     bytes: ByteRange,
+    end: u64,
 }
 
 impl<L, B: VisibleOn<L>> VisibleOn<L> for Part<B> {}
@@ -28,6 +29,7 @@ impl<B: Buffer> Buffer for Part<B> {
             memory: self.buffer.place().memory,
             pointer: self.pointer,
             bytes: self.bytes,
+            end: self.end,
         }
     }
 }
@@ -42,21 +44,26 @@ pub fn part<B: Buffer>(buffer: B, range: Range<usize>) -> Result<Part<B>> {
     Ok(Part {
         pointer: bytes.start,
         bytes,
+        end: bytes.end,
         buffer,
     })
 }
 
 /// A buffer of which the kernel touches the elements `range` only: its pointer
-/// still points to the first element of all. That the kernel keeps to it is a
-/// promise of the caller.
+/// still points to the first element of all. A kernel's check sees the whole buffer.
 ///
 /// # Errors
 /// When the range is not in the buffer.
-pub fn narrow<B: Buffer>(buffer: B, range: Range<usize>) -> Result<Part<B>> {
+///
+/// # Safety
+/// The work that is given it touches nothing else of the buffer. Proofs count on it.
+pub unsafe fn narrow<B: Buffer>(buffer: B, range: Range<usize>) -> Result<Part<B>> {
     let bytes = elements(&buffer, &range)?;
+    let Place { pointer, end, .. } = buffer.place();
     Ok(Part {
-        pointer: buffer.place().pointer,
+        pointer,
         bytes,
+        end,
         buffer,
     })
 }

@@ -30,6 +30,9 @@ pub struct Place<'a> {
     pub(in crate::capture) pointer: u64,
     /// The bytes touched, counted from the first byte of the buffer.
     pub(in crate::capture) bytes: ByteRange,
+    /// Where what a kernel may be let near ends, likewise: narrowing says what is
+    /// touched and takes nothing away.
+    pub(in crate::capture) end: u64,
 }
 
 /// The memory behind a place.
@@ -49,6 +52,7 @@ impl<'a> Place<'a> {
             memory,
             pointer: 0,
             bytes: ByteRange::new(0, bytes),
+            end: bytes,
         }
     }
 }

@@ -130,6 +130,8 @@ impl Operand {
 #[derive(Clone, Copy)]
 pub(in crate::capture) struct Pointer {
     pub(in crate::capture) param: u32,
+    /// Where in the parameter it stands, in bytes.
+    pub(in crate::capture) at: u32,
     pub(in crate::capture) buffer: BufferKey,
     pub(in crate::capture) offset: u64,
 }

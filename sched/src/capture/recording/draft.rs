@@ -9,6 +9,7 @@ use streamweir_alloc::BlockId;
 use streamweir_trace::{AccessMode, ByteRange};
 
 use super::{BufferKey, Pointer};
+use crate::kernel::Bound;
 use crate::owned::HostMemory;
 
 #[derive(Clone, Default)]
@@ -16,6 +17,8 @@ pub(in crate::capture) struct Draft {
     /// The parameters of a kernel.
     pub(in crate::capture) params: Vec<u8>,
     pub(in crate::capture) pointers: Vec<Pointer>,
+    /// What the check of a kernel sees of them.
+    pub(in crate::capture) bound: Vec<Bound>,
     pub(in crate::capture) accesses: Vec<DraftAccess>,
     /// The scratch blocks among the touched buffers.
     pub(in crate::capture) blocks: Vec<BlockId>,
@@ -35,6 +38,7 @@ impl Draft {
     pub(in crate::capture) fn clear(&mut self) {
         self.params.clear();
         self.pointers.clear();
+        self.bound.clear();
         self.accesses.clear();
         self.blocks.clear();
         self.pinned = None;

@@ -119,7 +119,8 @@ impl Recording {
                             continue;
                         };
                         let address = blocks[block as usize].start + pointer.offset;
-                        let at = info.slots[pointer.param as usize].offset as usize;
+                        let slot = info.slots[pointer.param as usize];
+                        let at = (slot.offset + pointer.at) as usize;
                         params[at..at + 8].copy_from_slice(&address.to_ne_bytes());
                     }
                 }

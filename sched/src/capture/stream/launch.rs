@@ -2,40 +2,65 @@
 
 use std::panic::Location;
 
+use streamweir_trace::AccessMode;
+
 use super::Stream;
-use crate::capture::args::{Args, Binder};
+use crate::capture::args::{Args, Binder, CheckedArgs};
 use crate::capture::buffer::Touch;
 use crate::capture::early;
 use crate::capture::lane::Lane;
-use crate::capture::recording::{Recording, What};
-use crate::device::LoadedKernel;
+use crate::capture::recording::{Draft, Recording, What};
+use crate::device::{KernelInfo, LoadedKernel};
 use crate::driver::LaunchShape;
 use crate::error::{Error, Result};
-use crate::kernel::Kernel;
+use crate::kernel::{Bound, Given, Kernel};
 
 impl<L: Lane> Stream<L> {
-    /// Records the launch of a kernel.
+    /// Records the launch of a kernel, in the shape that its check gives.
     ///
     /// # Errors
-    /// When an argument is of another capture or device, the driver refuses, or
-    /// the capture has ended or is broken.
+    /// When the kernel does not take the arguments; when one has bytes of another
+    /// that the kernel writes, and the declaration does not allow it; when one is of
+    /// another capture or device, the driver refuses, or the capture has ended or is
+    /// broken.
     #[track_caller]
-    pub fn launch<K: Kernel, A: Args<K, L>>(
+    pub fn launch<K: Kernel, A: CheckedArgs<K, L>>(
         &self,
         kernel: &LoadedKernel<K>,
-        shape: impl Into<LaunchShape>,
         args: A,
     ) -> Result<()> {
-        self.launch_also(kernel, shape, args, &[])
+        let line = Location::caller();
+        let shape = |draft: &Draft| {
+            let info = &*kernel.info;
+            apart(info, &draft.bound)?;
+            args.check(Given {
+                params: info.signature.params,
+                slots: &info.slots,
+                bytes: &draft.params,
+                bound: &draft.bound,
+                device: self.recorder.device.reclaim.info(),
+                next: 0,
+            })
+            .map_err(|why| Error::Arguments {
+                kernel: K::SYMBOL.to_owned(),
+                why,
+            })
+        };
+        self.launch_with(kernel, &args, &[], shape, line)
     }
 
-    /// Records the launch of a kernel that touches more memory than its
-    /// parameters point to: what it reaches through a table.
+    /// Records the launch of a kernel in any shape, without its check. `also` is
+    /// memory that it touches besides its arguments, such as what it reaches through a
+    /// table.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch).
+    /// As [`launch`](Self::launch), for all but the check.
+    ///
+    /// # Safety
+    /// Launched so, with these arguments and whatever the buffers contain, the kernel
+    /// touches what it declares, within the buffers, and `also`, and nothing else.
     #[track_caller]
-    pub fn launch_also<K: Kernel, A: Args<K, L>>(
+    pub unsafe fn launch_unchecked<K: Kernel, A: Args<K, L>>(
         &self,
         kernel: &LoadedKernel<K>,
         shape: impl Into<LaunchShape>,
@@ -44,6 +69,17 @@ impl<L: Lane> Stream<L> {
     ) -> Result<()> {
         let line = Location::caller();
         let shape = shape.into();
+        self.launch_with(kernel, &args, also, |_| Ok(shape), line)
+    }
+
+    fn launch_with<K: Kernel, A: Args<K, L>>(
+        &self,
+        kernel: &LoadedKernel<K>,
+        args: &A,
+        also: &[Touch<'_, L>],
+        shape: impl FnOnce(&Draft) -> Result<LaunchShape>,
+        line: &'static Location<'static>,
+    ) -> Result<()> {
         let info = &kernel.info;
         let recorder = &*self.recorder;
         drop(self.enter()?);
@@ -55,6 +91,7 @@ impl<L: Lane> Stream<L> {
         }
         let mut draft = recorder.draft();
         args.bind(&mut Binder::new(recorder, &mut draft, &info.slots))?;
+        let shape = shape(&draft)?;
         for touch in also {
             recorder.touch(&mut draft, &touch.place, touch.mode)?;
         }
@@ -65,4 +102,31 @@ impl<L: Lane> Stream<L> {
         };
         recorder.perform(self.spot(line), self.generation, what, draft)
     }
+}
+
+/// Refuses arguments that share bytes which the kernel writes: compiled code may take
+/// them for apart.
+fn apart(info: &KernelInfo, bound: &[Bound]) -> Result<()> {
+    for (at, one) in bound.iter().enumerate() {
+        for other in &bound[..at] {
+            let only_read = !one.mode.writes() && !other.mode.writes();
+            let only_atomic = [one.mode, other.mode] == [AccessMode::Atomic; 2];
+            if only_read || only_atomic || !one.touched.overlaps(&other.touched) {
+                continue;
+            }
+            let [first, second] =
+                [other, one].map(|bound| info.signature.params[bound.param as usize].name);
+            let allowed = |&pair: &(&str, &str)| pair == (first, second) || pair == (second, first);
+            let same = one.address == other.address && one.touched == other.touched;
+            if same && info.signature.in_place.iter().any(allowed) {
+                continue;
+            }
+            return Err(Error::SharedBytes {
+                kernel: info.signature.symbol.to_owned(),
+                first: first.to_owned(),
+                second: second.to_owned(),
+            });
+        }
+    }
+    Ok(())
 }

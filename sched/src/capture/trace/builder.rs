@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
     Access, AccessMode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge,
-    EdgeKind, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, PointerParam,
-    SourceLine, Stream, StreamEnd, Trace,
+    EdgeKind, FieldPointer, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait,
+    PointerParam, SourceLine, Stream, StreamEnd, Trace,
 };
 
 use super::read_back::ReadBack;
@@ -15,6 +15,7 @@ use crate::capture::nodes::Nodes;
 use crate::capture::recording::{BufferKey, Command, Recording, What, indices};
 use crate::capture::strand::Strand;
 use crate::driver::{NodeHandle, Start};
+use crate::kernel::Role;
 
 /// What the recording and the driver's graph say of each command.
 pub(super) struct Builder<'a> {
@@ -249,25 +250,25 @@ impl<'a> Builder<'a> {
     fn params(&self, info: &crate::device::KernelInfo, command: &Command) -> Vec<Param> {
         let bytes = self.recording.params(command);
         let pointers = self.recording.pointers(command);
-        let targets: HashMap<u32, PointerParam> = pointers
-            .iter()
-            .map(|p| {
-                let target = PointerParam {
-                    buffer: Some(self.buffer_id(p.buffer)),
-                    offset: p.offset,
-                };
-                (p.param, target)
+        let mut params: Vec<Param> = (info.signature.params.iter().zip(&info.slots))
+            .map(|(param, slot)| {
+                let bytes = &bytes[slot.offset as usize..][..slot.size as usize];
+                Param::new(param.name, slot.offset, bytes.to_vec())
             })
             .collect();
-        (0u32..)
-            .zip(info.signature.params.iter().zip(&info.slots))
-            .map(|(index, (param, slot))| Param {
-                name: param.name.to_owned(),
-                offset: slot.offset,
-                bytes: bytes[slot.offset as usize..][..slot.size as usize].to_vec(),
-                pointer: targets.get(&index).copied(),
-            })
-            .collect()
+        for pointer in pointers {
+            let param = pointer.param as usize;
+            let (buffer, offset) = (Some(self.buffer_id(pointer.buffer)), pointer.offset);
+            match info.signature.params[param].role {
+                Role::Fields(_) => params[param].fields.push(FieldPointer {
+                    at: pointer.at,
+                    buffer,
+                    offset,
+                }),
+                _ => params[param].pointer = Some(PointerParam { buffer, offset }),
+            }
+        }
+        params
     }
 
     fn add_edges(&self, trace: &mut Trace) {

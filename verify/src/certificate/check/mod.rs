@@ -62,9 +62,10 @@ fn unknown_memory(trace: &Trace) -> Checked {
             continue;
         };
         for param in &kernel.params {
-            let lost = param.pointer.is_some_and(|to| to.buffer.is_none());
-            // A null pointer refers to nothing.
-            rule("R3", id, !lost || param.bytes[..] == [0; 8])?;
+            for (at, to) in param.pointers() {
+                // A null pointer refers to nothing.
+                rule("R3", id, to.buffer.is_some() || param.word(at) == Some(0))?;
+            }
         }
     }
     Ok(())

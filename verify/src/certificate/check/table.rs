@@ -177,9 +177,11 @@ fn words(
     for param in params.iter().filter(|param| param.pointer.is_none()) {
         let skip = (8 - param.offset as usize % 8) % 8;
         let aligned = param.bytes.get(skip..).unwrap_or_default();
-        for word in aligned.as_chunks::<8>().0 {
+        for (place, word) in aligned.as_chunks::<8>().0.iter().enumerate() {
             let address = u64::from_le_bytes(*word);
-            let explained = stated.iter().any(|e| e.addresses.contains_byte(address))
+            let at = (skip + 8 * place) as u32;
+            let explained = param.fields.iter().any(|field| field.at == at)
+                || stated.iter().any(|e| e.addresses.contains_byte(address))
                 || trace.promises.iter().any(|promise| {
                     promise.nodes.contains(&node) && promised(&promise.what, address)
                 });

@@ -52,6 +52,7 @@ fn refuses_what_breaks_the_rules_about_the_capture_itself() {
                         buffer: None,
                         offset: 0,
                     }),
+                    fields: Vec::new(),
                 }],
                 ..KernelNode::default()
             });
