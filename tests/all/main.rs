@@ -1,7 +1,9 @@
 //! Integration tests of the facade, on the simulated device.
 
+mod arguments;
 mod attach;
 mod capture;
+mod cases;
 mod common;
 mod docs;
 mod drops;
