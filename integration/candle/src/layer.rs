@@ -12,7 +12,7 @@
 
 use half::bf16;
 use streamweir::kernels::dsv4::{
-    gather_attention, image, index_key_store, index_weights, indexer_logits, mix, query_projection,
+    self, gather_attention, index_key_store, index_weights, indexer_logits, mix, query_projection,
     top_k,
 };
 use streamweir::kernels::layout::{IndexKeyPages, LatentPages};
@@ -105,10 +105,34 @@ impl Recorder<'_> {
 
         let (tokens, sizes) = (self.batch.tokens, self.sizes);
         let attention = main.scratch::<bf16>("attention", queries.len())?;
-        main.launch(&self.kernels.attention, gather_attention { q: &queries, latent: &layer.latents, indices: seen.see(&indices), sink: &layer.sink, out: &attention, layout: self.latent_layout, tokens, heads: sizes.heads, selected: sizes.top_k, scale: gather_attention::scale(sizes.head_dim) })?;
+        main.launch(
+            &self.kernels.attention,
+            gather_attention {
+                q: &queries,
+                latent: &layer.latents,
+                indices: seen.see(&indices),
+                sink: &layer.sink,
+                out: &attention,
+                layout: self.latent_layout,
+                tokens,
+                heads: sizes.heads,
+                selected: sizes.top_k,
+                scale: gather_attention::scale(sizes.head_dim),
+            },
+        )?;
         drop(queries);
         let next = main.scratch("x", x.len())?;
-        main.launch(&self.kernels.mix, mix { x, attention: &attention, next: &next, tokens, width: sizes.width, values: sizes.query() })?;
+        main.launch(
+            &self.kernels.mix,
+            mix {
+                x,
+                attention: &attention,
+                next: &next,
+                tokens,
+                width: sizes.width,
+                values: sizes.query(),
+            },
+        )?;
         Ok(next)
     }
 
@@ -122,7 +146,17 @@ impl Recorder<'_> {
     ) -> Result<Scratch<bf16>> {
         let (tokens, width) = (self.batch.tokens, self.sizes.width);
         let made = stream.scratch("projection", (tokens * rows) as usize)?;
-        stream.launch(&self.kernels.projection, query_projection { x, weight, q: &made, tokens, width, rows })?;
+        stream.launch(
+            &self.kernels.projection,
+            query_projection {
+                x,
+                weight,
+                q: &made,
+                tokens,
+                width,
+                rows,
+            },
+        )?;
         Ok(made)
     }
 
@@ -130,15 +164,67 @@ impl Recorder<'_> {
     fn index(&self, indexer: &Stream, layer: &Layer, x: &Scratch<bf16>) -> Result<Scratch<i32>> {
         let (batch, sizes, kernels) = (self.batch, self.sizes, self.kernels);
         let (tokens, heads, stride) = (batch.tokens, sizes.index_heads, sizes.table_stride());
-        indexer.launch(&kernels.key_store, index_key_store { x, weight: &layer.index_key_weight, norm: &layer.index_key_norm, out_loc: &batch.out_loc, keys: &layer.index_keys, layout: self.keys_layout, tokens, width: sizes.width, epsilon: EPSILON })?;
+        indexer.launch(
+            &kernels.key_store,
+            index_key_store {
+                x,
+                weight: &layer.index_key_weight,
+                norm: &layer.index_key_norm,
+                out_loc: &batch.out_loc,
+                keys: &layer.index_keys,
+                layout: self.keys_layout,
+                tokens,
+                width: sizes.width,
+                epsilon: EPSILON,
+            },
+        )?;
         let queries = self.project(indexer, x, &layer.index_query_weight, sizes.index_query())?;
         let weights = indexer.scratch::<f32>("index weights", (tokens * heads) as usize)?;
-        indexer.launch(&kernels.head_weights, index_weights { x, weight: &layer.index_head_weight, weights: &weights, tokens, width: sizes.width, heads, scale: index_weights::scale(sizes.index_dim, heads) })?;
+        indexer.launch(
+            &kernels.head_weights,
+            index_weights {
+                x,
+                weight: &layer.index_head_weight,
+                weights: &weights,
+                tokens,
+                width: sizes.width,
+                heads,
+                scale: index_weights::scale(sizes.index_dim, heads),
+            },
+        )?;
         let logits = indexer.scratch::<f32>("logits", (tokens * sizes.entries) as usize)?;
-        indexer.launch(&kernels.logits, indexer_logits { q: &queries, weights: &weights, keys: &layer.index_keys, page_table: &batch.page_table, lens: &batch.lens, logits: &logits, layout: self.keys_layout, tokens, heads, table_stride: stride, max_entries: sizes.entries })?;
+        indexer.launch(
+            &kernels.logits,
+            indexer_logits {
+                q: &queries,
+                weights: &weights,
+                keys: &layer.index_keys,
+                page_table: &batch.page_table,
+                lens: &batch.lens,
+                logits: &logits,
+                layout: self.keys_layout,
+                tokens,
+                heads,
+                table_stride: stride,
+                max_entries: sizes.entries,
+            },
+        )?;
         drop((queries, weights));
         let indices = indexer.scratch::<i32>("indices", (tokens * sizes.top_k) as usize)?;
-        indexer.launch(&kernels.top_k, top_k { logits: &logits, page_table: &batch.page_table, lens: &batch.lens, indices: &indices, layout: self.latent_layout, tokens, max_entries: sizes.entries, table_stride: stride, k: sizes.top_k })?;
+        indexer.launch(
+            &kernels.top_k,
+            top_k {
+                logits: &logits,
+                page_table: &batch.page_table,
+                lens: &batch.lens,
+                indices: &indices,
+                layout: self.latent_layout,
+                tokens,
+                max_entries: sizes.entries,
+                table_stride: stride,
+                k: sizes.top_k,
+            },
+        )?;
         Ok(indices)
     }
 }
