@@ -249,6 +249,7 @@ fn with_word(word: u64) -> Trace {
             offset: 0,
             bytes: word.to_le_bytes().to_vec(),
             pointer: None,
+            fields: Vec::new(),
         });
     }
     trace
@@ -350,6 +351,7 @@ fn words_in_freed_scratch() {
                 offset: 0,
                 bytes: 0x1008_u64.to_le_bytes().to_vec(),
                 pointer: None,
+                fields: Vec::new(),
             });
         }
         trace

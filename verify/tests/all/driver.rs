@@ -345,6 +345,7 @@ fn every_extra_parameter_is_caught() {
                 offset: 64,
                 bytes: vec![1; 8],
                 pointer: None,
+                fields: Vec::new(),
             });
         }
         let found = differences(&recorded, &lying, &matching);

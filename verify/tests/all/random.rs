@@ -179,6 +179,7 @@ fn show(trace: &mut Trace, id: NodeId, kind: u8, [at, other]: [u64; 2], bytes: u
                 offset: 8 * kernel.params.len() as u32,
                 bytes: at.to_le_bytes().to_vec(),
                 pointer: None,
+                fields: Vec::new(),
             });
             return;
         }
