@@ -1,8 +1,9 @@
 //! Whether the tables of a trace fit together.
 //!
-//! The check is about form alone: every id names an entry, every range lies in
-//! its buffer. Whether the capture is safe is the verifier's to say, and so is
-//! whether the edges form a cycle.
+//! The check is about form alone: every id names an entry, every range and every
+//! declared pointer lies in its buffer, all memory ends within the address space.
+//! Whether the capture is safe is the verifier's to say, and so is whether the
+//! edges form a cycle.
 
 use std::collections::HashMap;
 
@@ -10,7 +11,8 @@ use crate::buffer::{Buffer, BufferKind};
 use crate::error::TraceError;
 use crate::id::{BufferId, NodeId, ScopeId, StreamId};
 use crate::model::Trace;
-use crate::node::{NodeKind, Param};
+use crate::node::{NodeKind, Param, PointerParam};
+use crate::operand::AllocNode;
 use crate::promise::Promised;
 use crate::range::ByteRange;
 
@@ -19,7 +21,8 @@ impl Trace {
     ///
     /// # Errors
     /// The first id without an entry, the first range that ends before it starts,
-    /// the first access outside its buffer, the first edge from a node to itself
+    /// the first memory that ends beyond the address space, the first access or
+    /// declared pointer outside its buffer, the first edge from a node to itself
     /// or the first two statements about a free node that contradict each other.
     pub fn check(&self) -> Result<(), TraceError> {
         for (i, stream) in self.streams.iter().enumerate() {
@@ -39,16 +42,7 @@ impl Trace {
             if let Some(scope) = node.scope {
                 self.has_scope(scope, whence)?;
             }
-            if let NodeKind::Kernel(kernel) = &node.kind {
-                for buffer in kernel
-                    .params
-                    .iter()
-                    .flat_map(Param::pointers)
-                    .filter_map(|(_, to)| to.buffer)
-                {
-                    self.has_buffer(buffer, whence)?;
-                }
-            }
+            self.operands_exist(&node.kind, whence)?;
         }
         for (i, edge) in self.edges.iter().enumerate() {
             let whence = || format!("edge {i}");
@@ -161,6 +155,111 @@ impl Trace {
             alloc,
             instead,
         })
+    }
+
+    /// Whether what a node itself says of memory can be: its bytes end within the
+    /// address space, its declared pointers lie in their buffers.
+    fn operands_exist(
+        &self,
+        kind: &NodeKind,
+        whence: impl Fn() -> String,
+    ) -> Result<(), TraceError> {
+        let ends = |range: Option<ByteRange>, at, bytes, rows: u64, pitch: u64| match range {
+            Some(_) => Ok(()),
+            None => Err(TraceError::PastTheEnd {
+                whence: whence(),
+                at,
+                bytes: ((rows - 1).checked_mul(pitch))
+                    .and_then(|before| before.checked_add(bytes))
+                    .unwrap_or(bytes),
+            }),
+        };
+        match kind {
+            NodeKind::Kernel(kernel) => {
+                for (place, param) in kernel.params.iter().enumerate() {
+                    for (at, to) in param.pointers() {
+                        if let Some(buffer) = to.buffer {
+                            self.has_buffer(buffer, &whence)?;
+                        }
+                        let whence = || {
+                            let field = match param.fields.is_empty() {
+                                true => String::new(),
+                                false => format!("byte {at} of "),
+                            };
+                            let name = &param.name;
+                            format!("{field}parameter {place} (\"{name}\") of {}", whence())
+                        };
+                        self.pointer_exists(param, at, to, whence)?;
+                    }
+                }
+                Ok(())
+            }
+            NodeKind::MemAlloc(AllocNode { at, bytes }) => {
+                ends(ByteRange::from_len(*at, *bytes), *at, *bytes, 1, 0)
+            }
+            NodeKind::Memcpy(copy) => {
+                let (bytes, rows) = (copy.bytes, copy.rows);
+                ends(copy.written(), copy.to, bytes, rows, copy.to_pitch)?;
+                ends(copy.read(), copy.from, bytes, rows, copy.from_pitch)
+            }
+            NodeKind::Memset(fill) => {
+                if ![1, 2, 4].contains(&fill.element) {
+                    return Err(TraceError::Element {
+                        whence: whence(),
+                        element: fill.element,
+                    });
+                }
+                ends(fill.written(), fill.to, fill.bytes, fill.rows, fill.pitch)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn pointer_exists(
+        &self,
+        param: &Param,
+        at: u32,
+        to: PointerParam,
+        whence: impl Fn() -> String,
+    ) -> Result<(), TraceError> {
+        let word = param.word(at);
+        if at > 0 && word.is_none() {
+            return Err(TraceError::FieldBeyond {
+                whence: whence(),
+                len: param.bytes.len(),
+            });
+        }
+        let PointerParam {
+            buffer: Some(id),
+            offset,
+        } = to
+        else {
+            return Ok(());
+        };
+        let buffer = self.buffer(id);
+        upright(buffer.range, || {
+            format!("buffer {id} (\"{}\")", buffer.name)
+        })?;
+        let at = buffer.range.start.checked_add(offset);
+        // One past the end is where an empty slice of the buffer may lie.
+        let Some(at) = at.filter(|&at| at <= buffer.range.end) else {
+            return Err(TraceError::PointerBeyond {
+                whence: whence(),
+                buffer: buffer.name.clone(),
+                offset,
+                len: buffer.range.len(),
+            });
+        };
+        match word {
+            Some(holds) if holds != at => Err(TraceError::PointerElsewhere {
+                whence: whence(),
+                buffer: buffer.name.clone(),
+                offset,
+                at,
+                holds,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the buffers of the graph's own memory name one free node for each

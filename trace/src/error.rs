@@ -5,13 +5,14 @@ use thiserror::Error;
 use crate::header::{FORMAT, OLDEST_VERSION, VERSION};
 use crate::id::NodeId;
 use crate::range::ByteRange;
+use crate::text::shown;
 
 /// Why a trace, or the file of one, cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TraceError {
     /// An id names no entry of its table.
-    #[error("{whence} names {id}, but the trace has {count} {table}")]
+    #[error("{whence} names {id}, but the trace has {count} {table}", whence = shown(.whence))]
     NoSuchEntry {
         /// What holds the id.
         whence: String,
@@ -23,7 +24,7 @@ pub enum TraceError {
         count: usize,
     },
     /// An access reaches past its buffer.
-    #[error("node {node} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes")]
+    #[error("node {node} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes", buffer = shown(.buffer))]
     OutsideBuffer {
         /// The node.
         node: NodeId,
@@ -36,7 +37,7 @@ pub enum TraceError {
     },
     /// A byte range that ends before it starts: its bounds are public, so one
     /// made by hand may.
-    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts")]
+    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts", whence = shown(.whence))]
     InvertedRange {
         /// What holds the range.
         whence: String,
@@ -45,10 +46,68 @@ pub enum TraceError {
         /// Its end.
         end: u64,
     },
+    /// Memory that ends beyond the last address.
+    #[error("{whence} has {bytes:#x} bytes at {at:#x}, which end beyond the address space", whence = shown(.whence))]
+    PastTheEnd {
+        /// What has them.
+        whence: String,
+        /// The first byte.
+        at: u64,
+        /// How many, from the first to the last; as many as a row has when all
+        /// rows together are more than can be counted.
+        bytes: u64,
+    },
+    /// A declared pointer that lies outside of the buffer it is said to point
+    /// into.
+    #[error(
+        "{whence} points {offset:#x} bytes into buffer \"{buffer}\", which has {len:#x} bytes. Name the buffer that it points into, or none", whence = shown(.whence), buffer = shown(.buffer)
+    )]
+    PointerBeyond {
+        /// The parameter, with its node.
+        whence: String,
+        /// The buffer's name.
+        buffer: String,
+        /// The distance from the buffer's first byte.
+        offset: u64,
+        /// The buffer's length.
+        len: u64,
+    },
+    /// A declared pointer whose bytes are another address.
+    #[error(
+        "{whence} holds the address {holds:#x}, but points {offset:#x} bytes into buffer \"{buffer}\", which is {at:#x}", whence = shown(.whence), buffer = shown(.buffer)
+    )]
+    PointerElsewhere {
+        /// The parameter, with its node.
+        whence: String,
+        /// The buffer's name.
+        buffer: String,
+        /// The distance from the buffer's first byte.
+        offset: u64,
+        /// The address that this is.
+        at: u64,
+        /// The address among the parameter's bytes.
+        holds: u64,
+    },
+    /// A declared address at a place that its parameter does not have.
+    #[error("{whence} is declared to be an address, but the parameter has {len} bytes", whence = shown(.whence))]
+    FieldBeyond {
+        /// The place, with its parameter and node.
+        whence: String,
+        /// How many bytes the parameter has.
+        len: usize,
+    },
+    /// A fill of elements that have no such size.
+    #[error("{whence} fills elements of {element} bytes; there are such of 1, 2 and 4", whence = shown(.whence))]
+    Element {
+        /// The node.
+        whence: String,
+        /// The size.
+        element: u8,
+    },
     /// Two buffers that contradict each other, or the nodes, about who frees the
     /// memory of the graph.
     #[error(
-        "buffer \"{buffer}\" says that node {free} frees what node {alloc} allocates, but {instead}. An allocation has one free node, of the same address"
+        "buffer \"{buffer}\" says that node {free} frees what node {alloc} allocates, but {instead}. An allocation has one free node, of the same address", buffer = shown(.buffer), instead = shown(.instead)
     )]
     FreeContradicted {
         /// The buffer's name.
@@ -77,7 +136,7 @@ pub enum TraceError {
     #[error("node {0} has an edge to itself")]
     SelfEdge(NodeId),
     /// The text is not JSON, or not of this form.
-    #[error("not a trace file: {0}")]
+    #[error("not a trace file: {why}", why = shown(.0))]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
     #[error("not a trace file: \"format\" is {0:?}, expected {expected:?}", expected = FORMAT)]

@@ -55,6 +55,7 @@ mod range;
 mod range_set;
 pub mod session;
 mod stream;
+mod text;
 
 pub use access::{
     Access, AccessMode, Phase, PossibleAccess, StrayMemory, StrayWord, UnknownAccess,
@@ -76,3 +77,4 @@ pub use promise::{Promise, Promised};
 pub use range::ByteRange;
 pub use range_set::RangeSet;
 pub use stream::{Stream, StreamEnd};
+pub use text::{Shown, shown, shows};

@@ -4,13 +4,14 @@ use thiserror::Error;
 
 use super::model::DUMP_FORMAT;
 use crate::range::ByteRange;
+use crate::text::shown;
 
 /// Why a capture dump cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DumpError {
     /// The input cannot be read, is no JSON, or not of this form.
-    #[error("not a capture dump: {0}")]
+    #[error("not a capture dump: {why}", why = shown(.0))]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
     #[error("not a capture dump: \"format\" is {0:?}, expected {expected:?}", expected = DUMP_FORMAT)]
@@ -48,7 +49,7 @@ pub enum DumpError {
         found: usize,
     },
     /// Something names a node that is not there.
-    #[error("{whence} names node {node}, but the dump has {count} nodes")]
+    #[error("{whence} names node {node}, but the dump has {count} nodes", whence = shown(.whence))]
     NoSuchNode {
         /// What names it.
         whence: String,
@@ -61,7 +62,7 @@ pub enum DumpError {
     #[error("node {0} has an edge to itself")]
     SelfEdge(u32),
     /// An operator's nodes end before they begin.
-    #[error("operator {at} (\"{name}\") has the nodes {from}..{to}, which end before they begin")]
+    #[error("operator {at} (\"{name}\") has the nodes {from}..{to}, which end before they begin", name = shown(.name))]
     Interval {
         /// The operator's position.
         at: usize,
@@ -73,7 +74,7 @@ pub enum DumpError {
         to: u64,
     },
     /// Memory runs past the last address.
-    #[error("{whence} has {len} bytes at {start:#x}, which run past 2^64")]
+    #[error("{whence} has {len} bytes at {start:#x}, which run past 2^64", whence = shown(.whence))]
     PastEnd {
         /// What it is.
         whence: String,
@@ -84,7 +85,7 @@ pub enum DumpError {
     },
     /// A tensor reaches out of its storage.
     #[error(
-        "operator {at} (\"{name}\"), tensor {tensor}: bytes {bytes} lie outside of its storage {storage}"
+        "operator {at} (\"{name}\"), tensor {tensor}: bytes {bytes} lie outside of its storage {storage}", name = shown(.name)
     )]
     OutsideStorage {
         /// The operator's position.
@@ -99,7 +100,7 @@ pub enum DumpError {
         storage: ByteRange,
     },
     /// Two pieces of memory that cannot exist together share bytes.
-    #[error("{what} {range} overlaps {other}, which is still there")]
+    #[error("{what} {range} overlaps {other}, which is still there", what = shown(.what))]
     Overlap {
         /// What is claimed.
         what: String,

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::model::{ALLOC_LOG_FORMAT, MOST_STREAMS};
+use crate::text::shown;
 
 /// Why an allocation log or a list of lifetimes cannot be used. Events are
 /// counted from 0, as they stand in the file; lines from 1, the head included.
@@ -10,7 +11,7 @@ use super::model::{ALLOC_LOG_FORMAT, MOST_STREAMS};
 #[non_exhaustive]
 pub enum LogError {
     /// The text is not JSON, or not of this form.
-    #[error("not an allocation log: {0}")]
+    #[error("not an allocation log: {why}", why = shown(.0))]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
     #[error("not an allocation log: \"format\" is {0:?}, expected {expected:?}", expected = ALLOC_LOG_FORMAT)]
@@ -108,7 +109,7 @@ pub enum LogError {
         event: usize,
     },
     /// A line of a list of lifetimes is wrong.
-    #[error("line {line}: {what}")]
+    #[error("line {line}: {what}", what = shown(.what))]
     Line {
         /// The line.
         line: usize,

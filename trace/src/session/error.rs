@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::id::StepId;
 use crate::range::ByteRange;
+use crate::text::shown;
 
 /// The value of the `format` field.
 pub const FORMAT: &str = "streamweir-session";
@@ -20,7 +21,7 @@ pub(super) const MAX_USES: usize = 1 << 24;
 #[non_exhaustive]
 pub enum SessionError {
     /// An id names no entry of its table.
-    #[error("{whence} names {id}, but the session has {count} {table}")]
+    #[error("{whence} names {id}, but the session has {count} {table}", whence = shown(.whence))]
     NoSuchEntry {
         /// What holds the id.
         whence: String,
@@ -32,7 +33,7 @@ pub enum SessionError {
         count: usize,
     },
     /// A use or a copy reaches past its buffer.
-    #[error("{whence} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes")]
+    #[error("{whence} touches bytes {bytes} of buffer \"{buffer}\", which has {len:#x} bytes", whence = shown(.whence), buffer = shown(.buffer))]
     OutsideBuffer {
         /// What touches it.
         whence: String,
@@ -44,7 +45,7 @@ pub enum SessionError {
         len: u64,
     },
     /// A copy runs past 2^64.
-    #[error("{whence} copies {bytes:#x} bytes at {at:#x}, past the end of all addresses")]
+    #[error("{whence} copies {bytes:#x} bytes at {at:#x}, past the end of all addresses", whence = shown(.whence))]
     PastTheEnd {
         /// The copy.
         whence: String,
@@ -59,7 +60,7 @@ pub enum SessionError {
     )]
     TooLarge,
     /// A byte range ends before it starts.
-    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts")]
+    #[error("{whence} has the byte range {start:#x}..{end:#x}, which ends before it starts", whence = shown(.whence))]
     InvertedRange {
         /// What holds the range.
         whence: String,
@@ -69,7 +70,7 @@ pub enum SessionError {
         end: u64,
     },
     /// A step is to read from a step that does not come before it.
-    #[error("{whence} reads from {from}, which does not come before it; name an earlier step")]
+    #[error("{whence} reads from {from}, which does not come before it; name an earlier step", whence = shown(.whence))]
     ReadsFromLater {
         /// The step.
         whence: String,
@@ -77,7 +78,7 @@ pub enum SessionError {
         from: StepId,
     },
     /// A step is to read from a step that writes nothing it reads.
-    #[error("{whence} reads from {from} (\"{name}\"), which writes no byte that it reads")]
+    #[error("{whence} reads from {from} (\"{name}\"), which writes no byte that it reads", whence = shown(.whence), name = shown(.name))]
     ReadsFromNothing {
         /// The step.
         whence: String,
@@ -87,7 +88,7 @@ pub enum SessionError {
         name: String,
     },
     /// The text is not JSON, or not of this form.
-    #[error("not a session file: {0}")]
+    #[error("not a session file: {why}", why = shown(.0))]
     Json(#[from] serde_json::Error),
     /// The file says it is something else.
     #[error("not a session file: \"format\" is {0:?}, expected {expected:?}", expected = FORMAT)]

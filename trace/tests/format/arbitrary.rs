@@ -70,6 +70,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
             )| {
                 let (mut buffers, accesses, possible, unknown, stray, reserved) = memory;
                 agree_on_graph_memory(&mut nodes, &mut buffers);
+                agree_on_pointers(&mut nodes, &buffers);
                 Trace {
                     name,
                     streams,
@@ -125,6 +126,36 @@ fn promise(sizes: Sizes) -> impl Strategy<Value = Promise> {
 
 fn unfreed() -> impl Strategy<Value = Unfreed> {
     prop_oneof![Just(Unfreed::Held), Just(Unfreed::FreedByLauncher)]
+}
+
+/// Makes declared pointers lie in their buffers, and parameters hold them.
+fn agree_on_pointers(nodes: &mut [Node], buffers: &[Buffer]) {
+    let place = |buffer: Option<BufferId>, offset: &mut u64| {
+        let range = buffers[buffer?.index()].range;
+        *offset %= range.len().saturating_add(1);
+        Some((range.start + *offset).to_le_bytes())
+    };
+    for node in nodes {
+        let NodeKind::Kernel(kernel) = &mut node.kind else {
+            continue;
+        };
+        for param in &mut kernel.params {
+            if let Some(target) = &mut param.pointer {
+                param.fields.clear();
+                if let Some(address) = place(target.buffer, &mut target.offset) {
+                    param.bytes = address.to_vec();
+                }
+            }
+            let words = param.bytes.len().max(8 * param.fields.len());
+            param.bytes.resize(words, 0);
+            for (at, field) in (0_u32..).step_by(8).zip(&mut param.fields) {
+                field.at = at;
+                if let Some(address) = place(field.buffer, &mut field.offset) {
+                    param.bytes[at as usize..][..8].copy_from_slice(&address);
+                }
+            }
+        }
+    }
 }
 
 /// Makes the allocation and free nodes that buffers name such nodes, and lets each
@@ -263,29 +294,29 @@ fn node(sizes: Sizes) -> impl Strategy<Value = Node> {
 fn node_kind(sizes: Sizes) -> impl Strategy<Value = NodeKind> {
     prop_oneof![
         4 => kernel(sizes).prop_map(NodeKind::Kernel),
-        1 => any::<[u64; 6]>().prop_map(|[to, from, bytes, rows, to_pitch, from_pitch]| {
+        1 => any::<([u64; 2], [u32; 4])>().prop_map(|([to, from], [bytes, rows, to_pitch, from_pitch])| {
             NodeKind::Memcpy(CopyNode {
-                to,
-                from,
-                bytes,
-                rows,
-                to_pitch,
-                from_pitch,
+                to: to >> 1,
+                from: from >> 1,
+                bytes: bytes.into(),
+                rows: (rows >> 2).into(),
+                to_pitch: to_pitch.into(),
+                from_pitch: from_pitch.into(),
             })
         }),
-        1 => (any::<[u64; 4]>(), any::<u32>(), prop::sample::select(&[1_u8, 2, 4])).prop_map(
-            |([to, bytes, rows, pitch], value, element)| {
+        1 => (any::<(u64, [u32; 4])>(), prop::sample::select(&[1_u8, 2, 4])).prop_map(
+            |((to, [bytes, rows, pitch, value]), element)| {
                 NodeKind::Memset(FillNode {
-                    to,
-                    bytes,
+                    to: to >> 1,
+                    bytes: bytes.into(),
                     value,
                     element,
-                    rows,
-                    pitch,
+                    rows: (rows >> 2).into(),
+                    pitch: pitch.into(),
                 })
             },
         ),
-        1 => any::<(u64, u64)>().prop_map(|(at, bytes)| NodeKind::MemAlloc(AllocNode { at, bytes })),
+        1 => any::<(u64, u64)>().prop_map(|(at, bytes)| NodeKind::MemAlloc(AllocNode { at: at >> 1, bytes: bytes >> 1 })),
         1 => any::<u64>().prop_map(|at| NodeKind::MemFree(FreeNode { at })),
         1 => prop::sample::select(PLAIN_KINDS),
         1 => any::<u32>().prop_map(NodeKind::Unknown),

@@ -395,3 +395,111 @@ fn parameter_bytes_that_are_no_bytes() {
         assert_says(&error, "expected an even number of hexadecimal digits");
     }
 }
+
+/// Memory that ends beyond the last address has no place, whatever says so.
+#[test]
+fn memory_beyond_the_address_space() {
+    let top = u64::MAX;
+    for (kind, at, bytes) in [
+        (
+            json!({ "mem_alloc": { "at": "0x1000", "bytes": top } }),
+            "0x1000",
+            "0xffffffffffffffff",
+        ),
+        (
+            json!({ "memset": { "to": "0xfffffffffffffff0", "bytes": 17, "value": 0 } }),
+            "0xfffffffffffffff0",
+            "0x11",
+        ),
+        (
+            json!({ "memset": { "to": "0x1000", "bytes": 16, "value": 0, "rows": 3, "pitch": top / 2 } }),
+            "0x1000",
+            "0x10",
+        ),
+        (
+            json!({ "memcpy": { "to": "0xfffffffffffffff0", "from": "0x1000", "bytes": 17 } }),
+            "0xfffffffffffffff0",
+            "0x11",
+        ),
+        (
+            json!({ "memcpy": { "to": "0x1000", "from": "0x100", "bytes": 1, "rows": 2, "from_pitch": top - 0xff } }),
+            "0x100",
+            "0xffffffffffffff01",
+        ),
+    ] {
+        let says = format!(
+            "node n1 (\"end\") has {bytes} bytes at {at}, which end beyond the address space"
+        );
+        assert_says(&refusal("/trace/nodes/1/kind", kind), &says);
+    }
+    // The last byte of all is a byte like any other.
+    let mut file = valid();
+    file["trace"]["nodes"][1]["kind"] =
+        json!({ "mem_alloc": { "at": "0x1000", "bytes": top - 0x1000 } });
+    read(&file).expect("it ends where addresses end");
+}
+
+/// A declared pointer says where it points; the reader holds it to that.
+#[test]
+fn pointers_outside_of_their_buffer() {
+    let param = "/trace/nodes/0/kind/kernel/params/0";
+    let refused = |bytes: &str, offset: u64| {
+        let value = json!({ "name": "out", "offset": 0, "bytes": bytes, "pointer": { "buffer": 0, "offset": offset } });
+        refusal(param, value)
+    };
+    assert_says(
+        &refused("0020000000000000", 0x10_0000),
+        "parameter 0 (\"out\") of node n0 (\"store\") points 0x100000 bytes into buffer \"keys\", which has 0x1000 bytes",
+    );
+    assert_says(
+        &refused("0120000000000000", 0x1001),
+        "points 0x1001 bytes into",
+    );
+    assert_says(
+        &refused("0020000000000000", u64::MAX),
+        "points 0xffffffffffffffff bytes into",
+    );
+    assert_says(
+        &refused("0020000000000000", 0),
+        "holds the address 0x2000, but points 0x0 bytes into buffer \"keys\", which is 0x1000",
+    );
+    for (bytes, offset) in [("0010000000000000", 0), ("0020000000000000", 0x1000)] {
+        let mut file = valid();
+        let pointer = json!({ "buffer": 0, "offset": offset });
+        file["trace"]["nodes"][0]["kind"]["kernel"]["params"][0] =
+            json!({ "offset": 0, "bytes": bytes, "pointer": pointer });
+        read(&file).expect("inside, or where an empty slice at the end begins");
+    }
+}
+
+#[test]
+fn elements_of_no_such_size() {
+    let fill = json!({ "memset": { "to": "0x1000", "bytes": 9, "value": 0, "element": 3 } });
+    assert_says(
+        &refusal("/trace/nodes/1/kind", fill),
+        "node n1 (\"end\") fills elements of 3 bytes; there are such of 1, 2 and 4",
+    );
+}
+
+/// What a file calls its things is shown escaped.
+#[test]
+fn names_in_errors_stay_on_their_line() {
+    let mut file = valid();
+    file["trace"]["nodes"][1]["name"] = json!("x\nsafe: \u{1b}[8m\u{9b}\u{202e}");
+    file["trace"]["nodes"][1]["stream"] = json!(9);
+    let text = read(&file).expect_err("no such stream").to_string();
+    assert!(
+        text.starts_with("node n1 (\"x\\nsafe: \\u{1b}[8m\\u{9b}\\u{202e}\")"),
+        "{text:?}"
+    );
+    let field = valid()
+        .to_string()
+        .replacen("\"scopes\"", "\"\\u001b[2J\"", 1);
+    let text = from_json(field.as_bytes())
+        .expect_err("no such field")
+        .to_string();
+    assert!(
+        !text.contains('\u{1b}') && text.contains("\\u{1b}[2J"),
+        "{text:?}"
+    );
+}
