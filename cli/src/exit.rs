@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use streamweir::trace::{shown, shows};
 use streamweir_integration::dsv4;
 
 pub(crate) const NOT_CLEAN: u8 = 1;
@@ -40,7 +41,11 @@ impl Failure {
 
     /// Prints it, and gives the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("error: {self}");
+        // Lines are the message's own; what is in them is not.
+        for (at, line) in self.what.lines().enumerate() {
+            let word = if at == 0 { "error: " } else { "" };
+            eprintln!("{word}{}", shown(line));
+        }
         ExitCode::from(self.code)
     }
 }
@@ -84,5 +89,35 @@ pub(crate) fn print(text: impl fmt::Display) -> io::Result<()> {
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+/// JSON of the same meaning without a character that a terminal would act upon:
+/// outside of strings there is none but the ends of lines.
+pub(crate) fn plain_json(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter == '\n' || shows(letter) {
+            plain.push(letter);
+        } else {
+            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+            plain.extend(units.iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_keeps_its_meaning_without_raw_characters() {
+        let name = "a\u{9b}31m\u{202e}\u{e0041}\u{7f}\n";
+        let text = serde_json::to_string_pretty(&[name]).expect("JSON");
+        let plain = plain_json(&text);
+        assert!(plain.chars().all(|c| c == '\n' || shows(c)), "{plain:?}");
+        let read: Vec<String> = serde_json::from_str(&plain).expect("JSON");
+        assert_eq!(read, [name]);
     }
 }

@@ -6,7 +6,6 @@
 //! costs a few bytes of a file of any size.
 
 use std::fmt;
-use std::io::Read;
 
 use serde::Deserializer;
 use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
@@ -49,11 +48,10 @@ impl Header {
 /// stands in front.
 ///
 /// # Errors
-/// When the file cannot be read, is no JSON object up to there, or has no such
-/// field.
-pub fn format_of(file: impl Read) -> Result<String, serde_json::Error> {
+/// When the file is no JSON object up to there, or has no such field.
+pub fn format_of(file: &[u8]) -> Result<String, serde_json::Error> {
     let mut found = Fields::default();
-    let end = serde_json::Deserializer::from_reader(file).deserialize_map(Search {
+    let end = serde_json::Deserializer::from_slice(file).deserialize_map(Search {
         found: &mut found,
         version_too: false,
     });
@@ -109,10 +107,7 @@ mod tests {
         let cut_off = br#"{"format":"f","version":7,"trace":{"no"#;
         let header = Header::of(cut_off).expect("the rest is not looked at");
         assert_eq!((header.format.as_str(), header.version), ("f", 7));
-        assert_eq!(
-            format_of(&br#"{"format":"f","x":"#[..]).expect("found"),
-            "f"
-        );
+        assert_eq!(format_of(br#"{"format":"f","x":"#).expect("found"), "f");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
-use streamweir::trace::ALLOC_LOG_FORMAT;
+use streamweir::trace::{ALLOC_LOG_FORMAT, shown};
 use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
 use streamweir::verify::{Options as Verify, dot, html};
 
@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
     /// Write a page that draws the capture: to PATH, or, for several files, to
-    /// one page each in the folder PATH.
+    /// one page each in the folder PATH. Never over one of the files.
     #[arg(long, value_name = "PATH")]
     html: Option<PathBuf>,
     /// Write the graph for Graphviz, to PATH or in the folder PATH.
@@ -68,9 +68,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         certificate: false,
         ..Verify::default()
     };
-    let mut places = Places::new(options.files.len());
+    let mut places = Places::new(&options.files);
     let mut worst = Outcome::Safe;
     let mut list = json::List::default();
+    if options.html.is_some() && options.html == options.dot && options.files.len() == 1 {
+        return Err(Failure::new("--html and --dot name one file; name two"));
+    }
     // A verdict is not lost with its drawing: what could not be written ends the
     // command once all has been said.
     let mut undrawn = None;
@@ -91,13 +94,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         match (options.json, &looked.outcome) {
             (true, _) => list.push(&looked),
             (false, Ok((audit, _))) => {
-                exit::print(format_args!("{}\n{}", looked.file.display(), audit.report))?;
+                exit::print(format_args!(
+                    "{}\n{}",
+                    shown(looked.file.display()),
+                    audit.report
+                ))?;
             }
-            (false, Err(error)) => eprintln!("error: {}: {error}", looked.file.display()),
+            (false, Err(error)) => {
+                eprintln!(
+                    "error: {}",
+                    shown(format_args!("{}: {error}", looked.file.display()))
+                );
+            }
         }
     }
     if options.json {
-        exit::print(list.into_text()?)?;
+        exit::print(exit::plain_json(&list.into_text()?))?;
     }
     if let Some(failure) = undrawn {
         return Err(failure);
@@ -110,7 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     })
 }
 
-fn draw(options: &Options, places: &Places, stem: &str, audit: &Audit) -> Result<(), Failure> {
+fn draw(options: &Options, places: &Places<'_>, stem: &str, audit: &Audit) -> Result<(), Failure> {
     if let Some(path) = &options.html {
         let page = html(&audit.trace, &audit.report)?;
         places.write(path, stem, "html", &page)?;

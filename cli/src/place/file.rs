@@ -1,9 +1,8 @@
 //! The files that can be placed.
 
-use std::fs;
 use std::path::Path;
 
-use streamweir::trace::AllocLog;
+use streamweir::trace::{AllocLog, read_file};
 
 /// What a file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ pub(super) struct Read {
 /// Reads a log or a list of lifetimes: what begins with a brace is a log,
 /// whatever it is called.
 pub(super) fn read(path: &Path) -> Result<Read, String> {
-    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = read_file(path).map_err(|error| error.to_string())?;
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     if matches!(first, Some(b'{' | b'[')) {
         let log = AllocLog::from_json(&bytes).map_err(|error| error.to_string())?;

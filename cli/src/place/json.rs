@@ -30,6 +30,8 @@ struct Answer {
     ratio: f64,
     valid: bool,
     hazards: u64,
+    /// Buffers that no kernel touches, and the bytes asked for them.
+    untouched: [u64; 2],
     milliseconds: f64,
     ns_per_op: f64,
 }
@@ -64,6 +66,7 @@ fn answer(file: String, placed: &Placed) -> Answer {
         ratio: rounded(placed.ratio(), 1e6),
         valid: placed.valid,
         hazards: placed.hazards,
+        untouched: [placed.untouched.buffers, placed.untouched.bytes],
         milliseconds: rounded(placed.took.as_secs_f64() * 1e3, 1e3),
         ns_per_op: rounded(placed.ns_per_op(), 1e1),
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use streamweir::alloc::Policy;
 use streamweir::alloc::replay::{ReplayError, Users, replay};
 use streamweir::place::{Budget, Floor, Plan, Problem, Recorded, Waste, floor};
-use streamweir::trace::{AllocLog, ByteRange, Reserved, StreamId};
+use streamweir::trace::{AllocLog, LogEvent, ByteRange, Reserved, StreamId};
 use streamweir::verify::{Options as Verify, Verdict, verify_with};
 
 use super::file::{Kind, Read};
@@ -28,6 +28,35 @@ pub(super) struct Placed {
     /// What `took` is made of: buffers that were planned, or calls of the pools.
     pub(super) operations: u64,
     pub(super) waste: Vec<Waste>,
+    pub(super) untouched: Untouched,
+}
+
+/// Buffers that no kernel reads or writes. They are placed by the calls of the
+/// host alone, so that no order of kernels says whether their bytes may be
+/// shared, and the verifier has nothing to check.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Untouched {
+    pub(super) buffers: u64,
+    /// What the program asked for.
+    pub(super) bytes: u64,
+}
+
+impl Untouched {
+    fn of(log: &AllocLog) -> Self {
+        let mut touched = vec![false; log.buffers.len()];
+        for event in &log.events {
+            if let LogEvent::Kernel { reads, writes, .. } = event {
+                for buffer in reads.iter().chain(writes) {
+                    touched[buffer.index()] = true;
+                }
+            }
+        }
+        let alone = touched.iter().zip(&log.buffers).filter(|(touched, _)| !**touched);
+        alone.fold(Self::default(), |sum, (_, buffer)| Self {
+            buffers: sum.buffers + 1,
+            bytes: sum.bytes + buffer.bytes,
+        })
+    }
 }
 
 /// Why a file is not placed.
@@ -156,6 +185,7 @@ pub(super) fn place(name: &str, read: &Read, options: &Options) -> Result<Placed
         took: layout.took,
         operations: layout.operations,
         waste: Waste::of(log, &problem, &layout.reserved),
+        untouched: Untouched::of(log),
     })
 }
 

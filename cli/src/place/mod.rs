@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use streamweir::alloc::Policy;
 use streamweir::place;
+use streamweir::trace::shown;
 
 use self::judge::Refused;
 use crate::exit::{self, Failure};
@@ -108,14 +109,14 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         match &outcome {
             Ok(placed) if !options.json => exit::print(text::Text(&name, placed))?,
             Ok(_) => {}
-            Err(error) => eprintln!("error: {name}: {error}"),
+            Err(error) => eprintln!("error: {}", shown(format_args!("{name}: {error}"))),
         }
         if options.json {
             list.push(name, outcome);
         }
     }
     if options.json {
-        exit::print(list.into_text()?)?;
+        exit::print(exit::plain_json(&list.into_text()?))?;
     }
     Ok(worst.into())
 }

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::judge::Placed;
+use streamweir::trace::shown;
+
+use super::judge::{Placed, Untouched};
 
 /// The file's name and its layout.
 pub(super) struct Text<'a>(pub(super) &'a str, pub(super) &'a Placed);
@@ -12,7 +14,7 @@ impl fmt::Display for Text<'_> {
         let Self(name, placed) = self;
         let (mode, policy) = (placed.mode.word(), placed.policy);
         let (buffers, streams) = (placed.buffers.len(), placed.streams);
-        writeln!(f, "{name}")?;
+        writeln!(f, "{}", shown(name))?;
         writeln!(
             f,
             "  {buffers} buffers, {streams} streams, {mode}, {policy}"
@@ -29,6 +31,14 @@ impl fmt::Display for Text<'_> {
             writeln!(f, "  the verifier finds no hazard")?;
         } else {
             writeln!(f, "  NOT VALID: {} hazards", placed.hazards)?;
+        }
+        let Untouched { buffers, bytes } = placed.untouched;
+        if buffers > 0 {
+            let (are, their) = if buffers == 1 { ("buffer is", "its") } else { ("buffers are", "their") };
+            writeln!(
+                f,
+                "  {buffers} {are} touched by no kernel ({bytes} bytes): counted in the height, and nothing checks {their} place"
+            )?;
         }
         write!(
             f,
@@ -49,7 +59,7 @@ impl fmt::Display for Text<'_> {
             )?;
             for (at, costly) in waste.costliest.iter().enumerate() {
                 let comma = if at == 0 { "" } else { "," };
-                let buffer = &placed.buffers[costly.buffer.index()];
+                let buffer = shown(&placed.buffers[costly.buffer.index()]);
                 let (bytes, events) = (costly.bytes, costly.events);
                 write!(f, "{comma} {buffer} ({bytes} bytes over {events} events)")?;
             }

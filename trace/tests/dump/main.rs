@@ -17,16 +17,7 @@ fn refused(from: &str, to: &str) -> String {
     let bad = GOOD.replacen(from, to, 1);
     match Dump::from_json(bad.as_bytes()) {
         Ok(_) => panic!("{to} was taken"),
-        Err(error) => {
-            // The two readers may point at neighbouring columns.
-            let text = |error: &dyn ToString| {
-                let text = error.to_string();
-                text.split(" column ").next().unwrap_or_default().to_owned()
-            };
-            let streamed = Dump::from_reader(bad.as_bytes()).expect_err("as from memory");
-            assert_eq!(text(&streamed), text(&error));
-            error.to_string()
-        }
+        Err(error) => error.to_string(),
     }
 }
 
@@ -36,11 +27,6 @@ fn the_good_one_is_read() {
     assert_eq!((dump.nodes.len(), dump.edges.len()), (2, 1));
     assert_eq!((dump.events.len(), dump.operators.len()), (3, 1));
     assert!(dump.segments[0].private);
-    assert_eq!(
-        Dump::from_reader(GOOD.as_bytes()).expect("valid"),
-        dump,
-        "streamed and from memory"
-    );
 }
 
 #[test]
@@ -126,7 +112,6 @@ fn every_prefix_is_refused() {
     }
     let more = format!("{GOOD} {{}}");
     assert!(Dump::from_json(more.as_bytes()).is_err());
-    assert!(Dump::from_reader(more.as_bytes()).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Why a file cannot be audited.
 
 use streamweir_trace::session::SessionError;
-use streamweir_trace::{DumpError, TraceError};
+use streamweir_trace::{DumpError, ReadError, TraceError, shown};
 use thiserror::Error;
 
 use crate::error::VerifyError;
@@ -10,17 +10,11 @@ use crate::error::VerifyError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// The file cannot be read.
-    #[error("cannot be read: {0}")]
-    Read(#[from] std::io::Error),
-    /// The path is that of a directory.
-    #[error("is a directory; name the files in it")]
-    Directory,
-    /// There is nothing in the file.
-    #[error("is empty; was it written to its end?")]
-    Empty,
+    /// The file cannot be read, or not to its end.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The file is no JSON object with a format.
-    #[error("neither a trace, a session nor a capture dump: {0}")]
+    #[error("neither a trace, a session nor a capture dump: {}", shown(.0))]
     NotJson(#[source] serde_json::Error),
     /// The file says that it is something else.
     #[error(

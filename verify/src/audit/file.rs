@@ -1,12 +1,15 @@
 //! From a file to a verdict, whatever format the file has.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
 use std::path::Path;
 
 use streamweir_trace::dump::Dump;
 use streamweir_trace::session::Session;
-use streamweir_trace::{DUMP_FORMAT, FORMAT, Trace, format_of, from_json, session};
+use streamweir_trace::{
+    DUMP_FORMAT, FORMAT, ReadError, Trace, format_of, from_json, read_file, session,
+};
+
+#[cfg(doc)]
+use streamweir_trace::{FILE_LIMIT, STREAM_LIMIT};
 
 use crate::audit::audited::{Audited, Mode};
 use crate::audit::error::AuditError;
@@ -25,8 +28,9 @@ pub struct Audit {
 }
 
 /// Reads the file at `path` and checks it: a trace, a session trace or a
-/// capture dump, told apart by the field `format`. A dump is read as a stream;
-/// the text of the others is let go of before they are checked.
+/// capture dump, told apart by the field `format`. The text is let go of before
+/// anything is checked. Of a file at most [`FILE_LIMIT`] bytes are read, of a pipe
+/// or a device [`STREAM_LIMIT`].
 ///
 /// `mode` concerns dumps alone.
 ///
@@ -34,34 +38,8 @@ pub struct Audit {
 /// When the file cannot be read, is of another format, contradicts itself, or
 /// allows no verdict. A broken rule is no error but a hazard of the report.
 pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, AuditError> {
-    let file = File::open(path)?;
-    let about = file.metadata()?;
-    if about.is_dir() {
-        return Err(AuditError::Directory);
-    }
-    if about.is_file() && about.len() == 0 {
-        return Err(AuditError::Empty);
-    }
-    let format = format_of(BufReader::new(file)).map_err(not_json)?;
-    if format == DUMP_FORMAT {
-        let dump = Dump::from_reader(File::open(path)?)?;
-        return of_dump(dump, mode, options);
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.read_to_end(&mut bytes)?;
-    match format.as_str() {
-        FORMAT => {
-            let trace = from_json(&bytes)?;
-            drop(bytes);
-            of_trace(trace, options)
-        }
-        session::FORMAT => {
-            let session = Session::from_json(&bytes)?;
-            drop(bytes);
-            of_session(&session, options)
-        }
-        _ => Err(AuditError::Format(format)),
-    }
+    let content = Content::read(&read_file(path)?)?;
+    content.judge(mode, options)
 }
 
 /// The same for a file that is in memory.
@@ -70,23 +48,35 @@ pub fn audit_file(path: &Path, mode: Mode, options: &Options) -> Result<Audit, A
 /// As [`audit_file`].
 pub fn audit_json(bytes: &[u8], mode: Mode, options: &Options) -> Result<Audit, AuditError> {
     if bytes.is_empty() {
-        return Err(AuditError::Empty);
+        return Err(AuditError::Read(ReadError::Empty));
     }
-    let format = format_of(bytes).map_err(not_json)?;
-    match format.as_str() {
-        DUMP_FORMAT => of_dump(Dump::from_json(bytes)?, mode, options),
-        FORMAT => of_trace(from_json(bytes)?, options),
-        session::FORMAT => of_session(&Session::from_json(bytes)?, options),
-        _ => Err(AuditError::Format(format)),
-    }
+    Content::read(bytes)?.judge(mode, options)
 }
 
-/// What keeps a file from being read is no fault of its text.
-fn not_json(error: serde_json::Error) -> AuditError {
-    if error.is_io() {
-        AuditError::Read(error.into())
-    } else {
-        AuditError::NotJson(error)
+/// What a file holds.
+enum Content {
+    Trace(Trace),
+    Session(Session),
+    Dump(Dump),
+}
+
+impl Content {
+    fn read(bytes: &[u8]) -> Result<Self, AuditError> {
+        let format = format_of(bytes).map_err(AuditError::NotJson)?;
+        match format.as_str() {
+            FORMAT => Ok(Self::Trace(from_json(bytes)?)),
+            session::FORMAT => Ok(Self::Session(Session::from_json(bytes)?)),
+            DUMP_FORMAT => Ok(Self::Dump(Dump::from_json(bytes)?)),
+            _ => Err(AuditError::Format(format)),
+        }
+    }
+
+    fn judge(self, mode: Mode, options: &Options) -> Result<Audit, AuditError> {
+        match self {
+            Self::Trace(trace) => of_trace(trace, options),
+            Self::Session(session) => of_session(&session, options),
+            Self::Dump(dump) => of_dump(dump, mode, options),
+        }
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! # What is guaranteed
 //! No finished line is wider than [`WIDTH`] columns or ends in a space, and no
-//! control character of a name reaches it.
+//! character of a name reaches it that does not simply show.
+
+use streamweir_trace::shows;
 
 /// The most columns of a line, so that behind the margin of a report it fits a
 /// terminal of 78.
@@ -15,7 +17,8 @@ const GAP: usize = WIDTH - 2 * CELL;
 /// `name` in the columns that a cell has left when `spent` are taken; what is
 /// too long is shortened in the middle.
 pub(super) fn shortened(name: &str, spent: usize) -> String {
-    let plain = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    // One column for one character, whatever it is.
+    let plain = |c: char| if shows(c) { c } else { '\u{fffd}' };
     let room = CELL.saturating_sub(spent).max(8);
     // Names may be of any length; no more is looked at than is needed.
     if name.chars().nth(room).is_none() {

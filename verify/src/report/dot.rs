@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-use streamweir_trace::{EdgeKind, NodeId, Trace};
+use streamweir_trace::{EdgeKind, NodeId, Trace, shown};
 
 use super::layout::Layout;
 use super::model::Report;
@@ -54,9 +54,9 @@ fn write(out: &mut String, trace: &Trace, report: &Report, layout: &Layout) -> f
         let of_lane = |node: &&NodeId| layout.lane[node.index()] as usize == lane;
         for &id in layout.order.iter().filter(of_lane) {
             let node = trace.node(id);
-            let mut shown: String = node.name.chars().take(SHOWN).collect();
-            if shown.len() < node.name.len() {
-                shown.push('…');
+            let mut short: String = node.name.chars().take(SHOWN).collect();
+            if short.len() < node.name.len() {
+                short.push('…');
             }
             let mut full = format!("{id} {}", node.name);
             if let Some(scope) = trace.scope_of(id) {
@@ -65,7 +65,7 @@ fn write(out: &mut String, trace: &Trace, report: &Report, layout: &Layout) -> f
             if let Some(launch) = &node.launch {
                 full.push_str(&format!(" at {launch}"));
             }
-            let label = quoted(&format!("{id} {shown}"));
+            let label = quoted(&format!("{id} {short}"));
             write!(out, "    {id} [label={label}, tooltip={}", quoted(&full))?;
             if named.contains(&id) {
                 write!(out, ", color=red, fontcolor=red, penwidth=2")?;
@@ -123,14 +123,12 @@ fn missing(report: &Report) -> Vec<([NodeId; 2], String)> {
 /// one of its own escapes.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
-    for c in text.chars() {
+    for c in shown(text).to_string().chars() {
         match c {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
             // HTML entities are read even in quotes.
             '&' => quoted.push_str("&amp;"),
-            '\n' | '\r' | '\t' => quoted.push(' '),
-            c if c.is_control() => quoted.push('\u{fffd}'),
             c => quoted.push(c),
         }
     }

@@ -1,9 +1,10 @@
 //! The text report, in the manner of rustc: what is wrong, where, and what to
-//! change.
+//! change. Whatever a trace names goes through [`shown`]: no name ends a line or
+//! reaches a terminal raw.
 
 use std::fmt::{self, Display, Formatter};
 
-use streamweir_trace::AccessMode;
+use streamweir_trace::{AccessMode, shown};
 
 use super::model::{Hazard, RULES, Report, Verdict};
 use crate::rule::Rule;
@@ -41,7 +42,7 @@ impl Display for Report {
             Verdict::Hazard => ("hazard", Some(self.hazards_total)),
         };
         let [subject, part] = self.subject.words();
-        write!(f, "{word}: {subject} \"{}\"", self.capture)?;
+        write!(f, "{word}: {subject} \"{}\"", shown(&self.capture))?;
         if let Some(total) = total {
             write!(f, ", {}", Count(total, "hazard"))?;
         }
@@ -56,17 +57,17 @@ impl Display for Report {
             Count(stats.comparisons, "time"),
         )?;
         for line in &self.assumptions {
-            writeln!(f, "  = assumes: {line}")?;
+            writeln!(f, "  = assumes: {}", shown(line))?;
         }
         for line in &self.not_analysed {
-            writeln!(f, "  = {line}")?;
+            writeln!(f, "  = {}", shown(line))?;
         }
         for line in &self.undeclared {
-            writeln!(f, "  = note: {line}")?;
+            writeln!(f, "  = note: {}", shown(line))?;
         }
         for growth in self.growth.iter().filter(|g| g.is_far_above_floor()) {
-            writeln!(f, "  = note[R9]: {growth}")?;
-            writeln!(f, "  = help[R9]: {}", growth.remedy())?;
+            writeln!(f, "  = note[R9]: {}", shown(growth))?;
+            writeln!(f, "  = help[R9]: {}", shown(growth.remedy()))?;
         }
         Ok(())
     }
@@ -75,14 +76,14 @@ impl Display for Report {
 impl Display for Hazard {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let level = if self.proven { "hazard" } else { "possible" };
-        writeln!(f, "{level}[{}]: {}", self.rule, self.what)?;
+        writeln!(f, "{level}[{}]: {}", self.rule, shown(&self.what))?;
         site(f, "-->", &self.first)?;
         if let Some(second) = &self.second {
             site(f, ":::", second)?;
         }
         writeln!(f, "   |")?;
         for line in &self.drawing {
-            writeln!(f, "   | {line}")?;
+            writeln!(f, "   | {}", shown(line))?;
         }
         if !self.drawing.is_empty() {
             writeln!(f, "   |")?;
@@ -96,8 +97,8 @@ impl Display for Hazard {
         }
         for member in self.members.iter().take(MEMBERS) {
             let name = |site: &Site| match site.node {
-                Some(node) => format!("{node} `{}`", site.name),
-                None => format!("`{}`", site.name),
+                Some(node) => format!("{node} `{}`", shown(&site.name)),
+                None => format!("`{}`", shown(&site.name)),
             };
             let (first, second) = (name(&member.first), name(&member.second));
             writeln!(f, "   = also: {first} and {second}")?;
@@ -106,9 +107,9 @@ impl Display for Hazard {
             let more = (self.members.len() - MEMBERS) as u64;
             writeln!(f, "   = also: {} of nodes", Count(more, "more pair"))?;
         }
-        writeln!(f, "   = help: {}", self.help)?;
+        writeln!(f, "   = help: {}", shown(&self.help))?;
         for other in &self.otherwise {
-            writeln!(f, "   = or: {other}")?;
+            writeln!(f, "   = or: {}", shown(other))?;
         }
         writeln!(f, "   = see: {}", page(self.rule))
     }
@@ -130,19 +131,19 @@ fn site(f: &mut Formatter<'_>, arrow: &str, site: &Site) -> fmt::Result {
         write!(f, " {node}")?;
     }
     if !site.name.is_empty() {
-        write!(f, " `{}`", site.name)?;
+        write!(f, " `{}`", shown(&site.name))?;
     }
     if let Some(mode) = site.access {
         write!(f, " {}", verb(mode))?;
     }
     if let Some(stream) = &site.stream {
-        write!(f, " on stream \"{stream}\"")?;
+        write!(f, " on stream \"{}\"", shown(stream))?;
     }
     if let Some(scope) = &site.scope {
-        write!(f, " in {scope}")?;
+        write!(f, " in {}", shown(scope))?;
     }
     if let Some(line) = &site.launch {
-        write!(f, " at {line}")?;
+        write!(f, " at {}", shown(line))?;
     }
     writeln!(f)
 }
@@ -158,9 +159,15 @@ pub(super) fn verb(mode: AccessMode) -> &'static str {
 
 impl Display for BufferNote {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} \"{}\", {}", self.id, self.name, self.kind)?;
+        write!(
+            f,
+            "{} \"{}\", {}",
+            self.id,
+            shown(&self.name),
+            shown(&self.kind)
+        )?;
         if let Some(tag) = &self.tag {
-            write!(f, ", tag \"{tag}\"")?;
+            write!(f, ", tag \"{}\"", shown(tag))?;
         }
         write!(f, ", at {}", self.range)
     }
