@@ -126,7 +126,7 @@ pub struct UnknownAccess {
 
 /// A word of a kernel's parameters that is an address inside a known buffer
 /// and that no declaration accounts for: the node may touch the buffer, in any
-/// mode, or not at all.
+/// mode, or not at all. So may a kernel of which the parameters are not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PossibleAccess {
@@ -136,9 +136,13 @@ pub struct PossibleAccess {
     pub buffer: BufferId,
     /// The bytes of the buffer that may be touched, counted from its first.
     pub bytes: ByteRange,
-    /// The parameter that holds the word, by its place.
-    pub param: u32,
-    /// The offset of the word in that parameter, in bytes.
+    /// The parameter that holds the word, by its place; `None` when the parameters
+    /// of the kernel are not known, so that any address may be among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub param: Option<u32>,
+    /// The offset of the word in that parameter, in bytes; zero when the
+    /// parameters are not known.
+    #[serde(default)]
     pub offset: u32,
 }
 

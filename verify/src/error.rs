@@ -50,6 +50,12 @@ pub enum VerifyError {
         /// How many are looked at.
         most: usize,
     },
+    /// The steps of a session read from each other in so many ways that to look at
+    /// all of them would take minutes.
+    #[error(
+        "the steps of the session read from each other in too many ways to look at all of them. Verify it in parts, or name fewer steps in \"reads_from\""
+    )]
+    TooManyOutputs,
     /// The matching handed to a reconciliation is not one of these two traces.
     #[error(
         "the matching names {found}, but there are {expected}. Make one entry per read-back node, each a node of the declared trace"

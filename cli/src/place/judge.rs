@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use streamweir::alloc::Policy;
 use streamweir::alloc::replay::{ReplayError, Users, replay};
 use streamweir::place::{Budget, Floor, Plan, Problem, Recorded, Waste, floor};
-use streamweir::trace::{AllocLog, LogEvent, ByteRange, Reserved, StreamId};
+use streamweir::trace::{AllocLog, ByteRange, LogEvent, Reserved, StreamId};
 use streamweir::verify::{Options as Verify, Verdict, verify_with};
 
 use super::file::{Kind, Read};
@@ -51,7 +51,10 @@ impl Untouched {
                 }
             }
         }
-        let alone = touched.iter().zip(&log.buffers).filter(|(touched, _)| !**touched);
+        let alone = touched
+            .iter()
+            .zip(&log.buffers)
+            .filter(|(touched, _)| !**touched);
         alone.fold(Self::default(), |sum, (_, buffer)| Self {
             buffers: sum.buffers + 1,
             bytes: sum.bytes + buffer.bytes,

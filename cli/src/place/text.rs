@@ -34,7 +34,11 @@ impl fmt::Display for Text<'_> {
         }
         let Untouched { buffers, bytes } = placed.untouched;
         if buffers > 0 {
-            let (are, their) = if buffers == 1 { ("buffer is", "its") } else { ("buffers are", "their") };
+            let (are, their) = if buffers == 1 {
+                ("buffer is", "its")
+            } else {
+                ("buffers are", "their")
+            };
             writeln!(
                 f,
                 "  {buffers} {are} touched by no kernel ({bytes} bytes): counted in the height, and nothing checks {their} place"

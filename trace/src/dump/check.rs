@@ -17,9 +17,9 @@ impl Dump {
     }
 
     fn check_segments(&self) -> Result<(), DumpError> {
-        let mut segments: Vec<ByteRange> = self.segments.iter().map(|s| s.range).collect();
+        let mut segments: Vec<ByteRange> = self.known_segments().iter().map(|s| s.range).collect();
         disjoint(&mut segments, "segment")?;
-        for segment in &self.segments {
+        for segment in self.known_segments() {
             let mut blocks: Vec<ByteRange> = segment.blocks.iter().map(|b| b.range).collect();
             if let Some(&block) = blocks.iter().find(|block| !segment.range.contains(block)) {
                 let segment = segment.range;
@@ -35,7 +35,7 @@ impl Dump {
     fn check_events(&self) -> Result<(), DumpError> {
         let mut held: BTreeMap<u64, ByteRange> = BTreeMap::new();
         let mut freed: BTreeMap<u64, ()> = BTreeMap::new();
-        for (at, event) in self.events.iter().enumerate() {
+        for (at, event) in self.known_events().iter().enumerate() {
             match event.action {
                 AllocAction::Alloc => {
                     // Blocks of no bytes are in nobody's way.

@@ -99,6 +99,20 @@ pub enum DumpError {
         /// Its storage.
         storage: ByteRange,
     },
+    /// The sizes and strides of a tensor are not those of its bytes.
+    #[error(
+        "operator {at} (\"{name}\"), tensor {tensor}: {what}", name = shown(.name)
+    )]
+    View {
+        /// The operator's position.
+        at: usize,
+        /// Its name.
+        name: String,
+        /// The place of the tensor.
+        tensor: usize,
+        /// What does not fit.
+        what: String,
+    },
     /// Two pieces of memory that cannot exist together share bytes.
     #[error("{what} {range} overlaps {other}, which is still there", what = shown(.what))]
     Overlap {

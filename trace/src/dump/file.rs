@@ -1,17 +1,14 @@
 //! The JSON of a dump, and how it becomes a [`Dump`].
 
-use std::fmt;
-use std::marker::PhantomData;
+use serde::Deserialize;
 
-use serde::de::{Error as _, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-
+use super::bounded::{Capped, Hex};
 use super::error::DumpError;
 use super::model::{
-    AllocAction, AllocEvent, Block, DUMP_FORMAT, Dump, DumpNode, Limits, Operator, RawParam,
-    Segment, Tensor,
+    AllocAction, AllocEvent, Block, CopyEnd, DUMP_FORMAT, Dump, DumpNode, Limits, Operator, Pool,
+    RawParam, Segment, Tensor, View,
 };
-use crate::hex::decode;
+use super::tensor::RawTensor;
 use crate::range::ByteRange;
 
 #[derive(Deserialize)]
@@ -21,10 +18,8 @@ pub(super) struct File {
     name: String,
     nodes: Capped<Node, { Limits::NODES }>,
     edges: Capped<(u64, u64), { Limits::ENTRIES }>,
-    #[serde(default)]
-    alloc_trace: Capped<Event, { Limits::ENTRIES }>,
-    #[serde(default)]
-    segments: Capped<RawSegment, { Limits::ENTRIES }>,
+    alloc_trace: Option<Capped<Event, { Limits::ENTRIES }>>,
+    segments: Option<Capped<RawSegment, { Limits::ENTRIES }>>,
     #[serde(default)]
     ops: Capped<Op, { Limits::ENTRIES }>,
 }
@@ -81,8 +76,7 @@ struct RawSegment {
     address: u64,
     size: u64,
     stream: u64,
-    #[serde(default)]
-    pool: (u64, u64),
+    pool: Option<(u64, u64)>,
     blocks: Capped<(u64, u64, State), { Limits::ENTRIES }>,
 }
 
@@ -99,7 +93,7 @@ struct Op {
     op: String,
     stream: u64,
     nodes: (u64, u64),
-    tensors: Capped<(u64, u64, u64, u64, bool), { Limits::TENSORS }>,
+    tensors: Capped<RawTensor, { Limits::TENSORS }>,
 }
 
 impl File {
@@ -126,32 +120,25 @@ impl File {
                 Ok((node(from, &whence)?, node(to, &whence)?))
             });
         let edges = edges.collect::<Result<_, DumpError>>()?;
-        let events = self
-            .alloc_trace
-            .0
-            .into_iter()
-            .enumerate()
-            .map(|(at, event)| {
-                Ok(AllocEvent {
-                    action: match event.action {
-                        Action::Alloc => AllocAction::Alloc,
-                        Action::FreeRequested => AllocAction::FreeRequested,
-                        Action::FreeCompleted => AllocAction::FreeCompleted,
-                        Action::Other => AllocAction::Other,
-                    },
-                    range: range(event.addr, event.size, || format!("allocator event {at}"))?,
-                    stream: event.stream,
-                })
-            });
+        let events = self.alloc_trace.map(|events| {
+            let events = events.0.into_iter().enumerate();
+            events
+                .map(|(at, event)| event.into_event(at))
+                .collect::<Result<_, DumpError>>()
+        });
+        let segments = self.segments.map(|segments| {
+            let segments = segments.0.into_iter();
+            segments
+                .map(RawSegment::into_segment)
+                .collect::<Result<_, DumpError>>()
+        });
         let operators = self.ops.0.into_iter().enumerate();
         let operators = operators.map(|(at, op)| op.into_operator(at, count));
         Ok(Dump {
             name: self.name,
             edges,
-            events: events.collect::<Result<_, DumpError>>()?,
-            segments: (self.segments.0.into_iter())
-                .map(RawSegment::into_segment)
-                .collect::<Result<_, _>>()?,
+            events: events.transpose()?,
+            segments: segments.transpose()?,
             operators: operators.collect::<Result<_, _>>()?,
             nodes: (self.nodes.0.into_iter().enumerate())
                 .map(|(at, node)| node.into_node(at))
@@ -166,28 +153,26 @@ impl Node {
             return Err(DumpError::NodeId { at, id: self.id });
         }
         let missing = |kind, field| DumpError::Missing { at, kind, field };
-        // CU_MEMORYTYPE_HOST is 1.
-        let device = |host: bool, kind: Option<u32>| !host && kind != Some(1);
         match self.kind {
             0 => Ok(DumpNode::Kernel {
                 function: self.kernel.ok_or_else(|| missing("kernel", "kernel"))?,
                 grid: self.grid.unwrap_or_default(),
                 block: self.block.unwrap_or_default(),
                 shared_bytes: self.smem.unwrap_or_default(),
-                params: (self.params.map(|params| params.0).unwrap_or_default())
-                    .into_iter()
-                    .enumerate()
-                    .map(|(place, param)| param.into_param(at, place))
-                    .collect::<Result<_, _>>()?,
+                params: (self.params)
+                    .map(|params| {
+                        let params = params.0.into_iter().enumerate();
+                        params
+                            .map(|(place, param)| param.into_param(at, place))
+                            .collect::<Result<_, _>>()
+                    })
+                    .transpose()?,
             }),
             1 => {
                 let bytes = self.bytes.ok_or_else(|| missing("copy", "bytes"))?;
-                let whence = || format!("node {at}");
-                let end = |host, kind, start: Option<u64>, field| match (device(host, kind), start)
-                {
-                    (false, _) => Ok(None),
-                    (true, Some(start)) => range(start, bytes, whence).map(Some),
-                    (true, None) => Err(missing("copy", field)),
+                let end = |host, kind, start, field| {
+                    copy_end(host, kind, start, bytes, || format!("node {at}"))?
+                        .ok_or_else(|| missing("copy", field))
                 };
                 Ok(DumpNode::Copy {
                     from: end(self.src_host, self.src_type, self.src, "src")?,
@@ -203,6 +188,47 @@ impl Node {
             },
             other => Ok(DumpNode::Other(other)),
         }
+    }
+}
+
+/// An end of a copy, by what the file calls it and by the driver's
+/// `CU_MEMORYTYPE`; `None` when device memory has no address. A host address of
+/// zero is what recorders write that do not know it.
+fn copy_end(
+    host: bool,
+    kind: Option<u32>,
+    start: Option<u64>,
+    bytes: u64,
+    whence: impl Fn() -> String,
+) -> Result<Option<CopyEnd>, DumpError> {
+    const HOST: u32 = 1;
+    const ARRAY: u32 = 3;
+    const UNIFIED: u32 = 4;
+    let known = |start| range(start, bytes, &whence);
+    Ok(Some(match (host, kind, start) {
+        (_, Some(ARRAY), _) => CopyEnd::Unknown(bytes),
+        (true, ..) | (_, Some(HOST), _) => match start.filter(|&start| start != 0) {
+            Some(start) => CopyEnd::Host(known(start)?),
+            None => CopyEnd::Unknown(bytes),
+        },
+        (_, _, None) => return Ok(None),
+        (_, Some(UNIFIED), Some(start)) => CopyEnd::Unified(known(start)?),
+        (_, _, Some(start)) => CopyEnd::Device(known(start)?),
+    }))
+}
+
+impl Event {
+    fn into_event(self, at: usize) -> Result<AllocEvent, DumpError> {
+        Ok(AllocEvent {
+            action: match self.action {
+                Action::Alloc => AllocAction::Alloc,
+                Action::FreeRequested => AllocAction::FreeRequested,
+                Action::FreeCompleted => AllocAction::FreeCompleted,
+                Action::Other => AllocAction::Other,
+            },
+            range: range(self.addr, self.size, || format!("allocator event {at}"))?,
+            stream: self.stream,
+        })
     }
 }
 
@@ -234,7 +260,11 @@ impl RawSegment {
         Ok(Segment {
             range: range(self.address, self.size, || "a segment".to_owned())?,
             stream: self.stream,
-            private: self.pool != (0, 0),
+            pool: match self.pool {
+                Some((0, 0)) => Pool::General,
+                Some(_) => Pool::Private,
+                None => Pool::Unknown,
+            },
             blocks: blocks.collect::<Result<_, DumpError>>()?,
         })
     }
@@ -256,8 +286,15 @@ impl Op {
             return Err(DumpError::Interval { at, name, from, to });
         }
         let mut tensors = Vec::with_capacity(self.tensors.0.len());
-        for (place, (first, extent, start, len, written)) in self.tensors.0.into_iter().enumerate()
-        {
+        for (place, tensor) in self.tensors.0.into_iter().enumerate() {
+            let RawTensor {
+                first,
+                extent,
+                start,
+                len,
+                written,
+                view,
+            } = tensor;
             let whence = || format!("operator {at} (\"{}\"), tensor {place}", self.op);
             let bytes = range(first, extent, whence)?;
             let storage = range(start, len, whence)?;
@@ -270,10 +307,20 @@ impl Op {
                     storage,
                 });
             }
+            if let Some(what) = view.as_ref().and_then(|view| misfit(view, extent)) {
+                let (name, tensor) = (self.op, place);
+                return Err(DumpError::View {
+                    at,
+                    name,
+                    tensor,
+                    what,
+                });
+            }
             tensors.push(Tensor {
                 bytes,
                 storage,
                 written,
+                view,
             });
         }
         Ok(Operator {
@@ -286,76 +333,28 @@ impl Op {
     }
 }
 
+/// What keeps a view from being one of so many bytes from first to last.
+fn misfit(view: &View, extent: u64) -> Option<String> {
+    let spanned = if view.dims.iter().any(|&(size, _)| size == 0) {
+        Some(0)
+    } else {
+        let dims = view.dims.iter();
+        dims.map(|&(size, stride)| (size - 1).checked_mul(stride))
+            .try_fold(view.element, |sum, span| sum.checked_add(span?))
+    };
+    match spanned {
+        Some(bytes) if bytes == extent => None,
+        Some(bytes) => Some(format!(
+            "its sizes and strides span {bytes} bytes, and {extent} are announced"
+        )),
+        None => Some("its sizes and strides span more than 2^64 bytes".to_owned()),
+    }
+}
+
 fn range(start: u64, len: u64, whence: impl Fn() -> String) -> Result<ByteRange, DumpError> {
     ByteRange::from_len(start, len).ok_or_else(|| DumpError::PastEnd {
         whence: whence(),
         start,
         len,
     })
-}
-
-/// A list of at most `MAX` entries.
-struct Capped<T, const MAX: usize>(Vec<T>);
-
-impl<T, const MAX: usize> Default for Capped<T, MAX> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Capped<T, MAX> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List<T, const MAX: usize>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for List<T, MAX> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a list of at most {MAX} entries")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = list.next_element()? {
-                    if entries.len() == MAX {
-                        return Err(A::Error::invalid_length(MAX + 1, &self));
-                    }
-                    entries.push(entry);
-                }
-                Ok(entries)
-            }
-        }
-        deserializer
-            .deserialize_seq(List::<T, MAX>(PhantomData))
-            .map(Self)
-    }
-}
-
-/// Bytes in hexadecimal, decoded as they are read.
-struct Hex(Vec<u8>);
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Digits;
-        impl Visitor<'_> for Digits {
-            type Value = Hex;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let most = Limits::PARAM_BYTES;
-                write!(
-                    f,
-                    "an even number of hexadecimal digits, for at most {most} bytes"
-                )
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Hex, E> {
-                if text.len() > 2 * Limits::PARAM_BYTES || !text.len().is_multiple_of(2) {
-                    return Err(E::invalid_length(text.len(), &self));
-                }
-                decode(text)
-                    .map(Hex)
-                    .ok_or_else(|| E::custom("a letter that is no hexadecimal digit"))
-            }
-        }
-        deserializer.deserialize_str(Digits)
-    }
 }

@@ -17,14 +17,16 @@
 //! read, fields that this version does not know are skipped without being kept,
 //! and nesting is bounded by the JSON reader. It cannot make the reader panic.
 
+mod bounded;
 mod check;
 mod error;
 mod file;
 mod model;
 mod read;
+mod tensor;
 
 pub use error::DumpError;
 pub use model::{
-    AllocAction, AllocEvent, Block, DUMP_FORMAT, Dump, DumpNode, Limits, Operator, RawParam,
-    Segment, Tensor,
+    AllocAction, AllocEvent, Block, CopyEnd, DUMP_FORMAT, Dump, DumpNode, Limits, Operator, Pool,
+    RawParam, Segment, Tensor, View,
 };

@@ -20,6 +20,8 @@ impl Limits {
     pub const PARAM_BYTES: usize = 1 << 16;
     /// The most tensors of one operator.
     pub const TENSORS: usize = 1 << 20;
+    /// The most dimensions of a tensor.
+    pub const DIMENSIONS: usize = 64;
 }
 
 /// A capture dump whose tables fit together.
@@ -32,12 +34,26 @@ pub struct Dump {
     pub nodes: Vec<DumpNode>,
     /// Pairs of node positions: the first node ends before the second starts.
     pub edges: Vec<(u32, u32)>,
-    /// What the allocator did during the capture, in host order.
-    pub events: Vec<AllocEvent>,
-    /// The allocator's memory when the capture had ended.
-    pub segments: Vec<Segment>,
+    /// What the allocator did during the capture, in host order; `None` when the
+    /// file does not say.
+    pub events: Option<Vec<AllocEvent>>,
+    /// The allocator's memory when the capture had ended; `None` when the file
+    /// does not say.
+    pub segments: Option<Vec<Segment>>,
     /// The operators, in host order.
     pub operators: Vec<Operator>,
+}
+
+impl Dump {
+    /// What the allocator is known to have done during the capture.
+    pub fn known_events(&self) -> &[AllocEvent] {
+        self.events.as_deref().unwrap_or_default()
+    }
+
+    /// The memory that the allocator is known to hold.
+    pub fn known_segments(&self) -> &[Segment] {
+        self.segments.as_deref().unwrap_or_default()
+    }
 }
 
 /// One node of a dump.
@@ -53,20 +69,44 @@ pub enum DumpNode {
         block: [u32; 3],
         /// Dynamic shared memory of a block, in bytes.
         shared_bytes: u32,
-        /// The parameters.
-        params: Vec<RawParam>,
+        /// The parameters; `None` when the dump does not hold them.
+        params: Option<Vec<RawParam>>,
     },
     /// A copy of one run of bytes.
     Copy {
-        /// What is read; `None` when it is host memory.
-        from: Option<ByteRange>,
-        /// What is written; `None` when it is host memory.
-        to: Option<ByteRange>,
+        /// What is read.
+        from: CopyEnd,
+        /// What is written.
+        to: CopyEnd,
     },
     /// A fill; `None` when the dump does not say of what.
     Fill(Option<ByteRange>),
     /// A node of another kind, by the driver's number (`CUgraphNodeType`).
     Other(u32),
+}
+
+/// One end of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyEnd {
+    /// Device memory.
+    Device(ByteRange),
+    /// Host memory.
+    Host(ByteRange),
+    /// Memory of the host or of the device, which the dump does not tell apart.
+    Unified(ByteRange),
+    /// Host memory whose address the dump does not hold, or an array: so many
+    /// bytes somewhere.
+    Unknown(u64),
+}
+
+impl CopyEnd {
+    /// The addresses, where they are known.
+    pub fn range(&self) -> Option<ByteRange> {
+        match *self {
+            Self::Device(range) | Self::Host(range) | Self::Unified(range) => Some(range),
+            Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// The bytes of one kernel parameter.
@@ -112,10 +152,21 @@ pub struct Segment {
     pub range: ByteRange,
     /// The handle of the stream whose pool it belongs to.
     pub stream: u64,
-    /// Whether it belongs to a pool of captured graphs alone.
-    pub private: bool,
+    /// What it serves.
+    pub pool: Pool,
     /// What it is divided into.
     pub blocks: Vec<Block>,
+}
+
+/// What a segment of the allocator serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pool {
+    /// Whoever asks.
+    General,
+    /// Captured graphs alone.
+    Private,
+    /// The dump does not say.
+    Unknown,
 }
 
 /// A block of a segment.
@@ -143,8 +194,8 @@ pub struct Operator {
 }
 
 /// A tensor that an operator names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// From its first byte to its last, whether or not it has all in between.
     pub bytes: ByteRange,
@@ -152,4 +203,18 @@ pub struct Tensor {
     pub storage: ByteRange,
     /// Whether the operator writes it.
     pub written: bool,
+    /// How its elements lie; `None` when the dump does not say, so that any byte
+    /// between the first and the last may be one of a gap.
+    pub view: Option<View>,
+}
+
+/// How the elements of a tensor lie.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// For each dimension how many elements it has, and how many bytes lie between
+    /// two neighbours.
+    pub dims: Box<[(u64, u64)]>,
+    /// The bytes of an element.
+    pub element: u64,
 }

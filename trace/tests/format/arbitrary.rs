@@ -425,15 +425,15 @@ fn access(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = Access> {
 }
 
 fn possible(sizes: Sizes, lengths: Vec<u64>) -> impl Strategy<Value = PossibleAccess> {
-    (access(sizes, lengths), any::<u32>(), any::<u32>()).prop_map(|(access, param, offset)| {
-        PossibleAccess {
+    (access(sizes, lengths), any::<Option<u32>>(), any::<u32>()).prop_map(
+        |(access, param, offset)| PossibleAccess {
             node: access.node,
             buffer: access.buffer,
             bytes: access.bytes,
             param,
             offset,
-        }
-    })
+        },
+    )
 }
 
 fn stray(sizes: Sizes) -> impl Strategy<Value = StrayWord> {

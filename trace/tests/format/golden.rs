@@ -226,7 +226,7 @@ fn complete() -> Trace {
         node: logits,
         buffer: keys,
         bytes: ByteRange::new(0, 0x1_0000),
-        param: 2,
+        param: Some(2),
         offset: 8,
     });
     for (memory, name) in [(StrayMemory::Live, "kv cache"), (StrayMemory::Freed, "")] {

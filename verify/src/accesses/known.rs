@@ -178,6 +178,22 @@ impl KnownMemory {
         }
     }
 
+    /// The buffers that were there when `node` was recorded, with the bytes of each
+    /// that an address may stand for.
+    pub(crate) fn buffers_at(&self, node: NodeId) -> impl Iterator<Item = (BufferId, ByteRange)> {
+        self.pieces
+            .iter()
+            .filter_map(move |piece| match piece.known {
+                Known::Buffer { id, bytes, life } if life.covers(node) => Some((id, bytes)),
+                _ => None,
+            })
+    }
+
+    /// How many pieces there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
     /// The pieces that hold the byte at `address`.
     fn containing(&self, address: u64) -> impl Iterator<Item = &Memory> {
         let end = self

@@ -153,7 +153,7 @@ fn scan_unexplained<'m>(
                                 node,
                                 buffer,
                                 bytes,
-                                param: place,
+                                param: Some(place),
                                 offset,
                             });
                         }
@@ -192,4 +192,15 @@ pub(crate) fn of_param(start: u32, bytes: &[u8]) -> impl Iterator<Item = (u32, u
             let value = u64::from_le_bytes(word.try_into().ok()?);
             (value != 0).then_some((offset, value))
         })
+}
+
+/// The possible access of a kernel whose parameters are not known.
+pub(crate) fn unknown_word(node: NodeId, buffer: BufferId, bytes: ByteRange) -> PossibleAccess {
+    PossibleAccess {
+        node,
+        buffer,
+        bytes,
+        param: None,
+        offset: 0,
+    }
 }

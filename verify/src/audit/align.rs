@@ -76,7 +76,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(dump: &'a Dump, blocks: &'a Blocks) -> Self {
         let mut given: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (at, event) in dump.events.iter().enumerate() {
+        for (at, event) in dump.known_events().iter().enumerate() {
             if event.action == AllocAction::Alloc {
                 given.entry(event.range.start).or_default().push(at);
             }
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
         events[from..]
             .iter()
             .copied()
-            .find(|&event| self.dump.events[event].range.contains(&storage))
+            .find(|&event| self.dump.known_events()[event].range.contains(&storage))
     }
 
     /// The block held at the cursor that this storage is in.
@@ -192,7 +192,7 @@ impl<'a> Walk<'a> {
                 continue;
             };
             let start = self.blocks.all[block].range.start;
-            match self.dump.events[self.cursor].action {
+            match self.dump.known_events()[self.cursor].action {
                 AllocAction::Alloc => {
                     self.held.insert(start, block);
                 }

@@ -1,10 +1,11 @@
 //! A dump as a trace, and the verdict about it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use streamweir_trace::{BufferId, ByteRange, NodeId, Trace};
+use streamweir_trace::{NodeId, Trace};
 
 use crate::audit::error::AuditError;
+use crate::audit::shapes::{Key, Meeting, Shapes};
 use crate::options::Options;
 use crate::report::{Report, Verdict};
 use crate::rule::Rule;
@@ -22,91 +23,116 @@ pub enum Mode {
     Pointers,
 }
 
-/// A view that may have gaps, by the node that touches it.
-pub(super) type Loose = (NodeId, BufferId, ByteRange);
+/// How many hazards are looked through for such as rest on bytes with gaps.
+const LOOKED_THROUGH: usize = 1 << 13;
 
 /// A dump as a trace.
 #[derive(Clone, Debug)]
 pub struct Audited {
-    /// The trace: reports, drawings and simulators read it like any other.
+    /// The trace: reports, drawings and simulators read it like any other. An
+    /// access has all bytes from its first to its last, gaps included.
     pub trace: Trace,
     /// Where its accesses were taken from; never [`Mode::Auto`].
     pub mode: Mode,
-    pub(super) loose: HashSet<Loose>,
+    pub(super) shapes: Shapes,
 }
 
 impl Audited {
     /// Checks the trace against every rule, as [`verify`](crate::verify) does,
-    /// and calls possible what rests on views that may have gaps.
+    /// leaves out what rests on bytes of gaps, and calls possible what rests on
+    /// bytes of which the dump does not say whether they are such. A verdict that
+    /// is safe for this reason carries no certificate.
     ///
     /// # Errors
     /// As [`verify`](crate::verify).
     pub fn verify(&self, options: &Options) -> Result<Report, AuditError> {
-        let mut report = verify_with(&self.trace, options)?;
-        self.soften(&mut report);
+        if self.shapes.is_empty() {
+            return Ok(verify_with(&self.trace, options)?);
+        }
+        let all = Options {
+            limit: options.limit.max(LOOKED_THROUGH),
+            ..*options
+        };
+        let mut report = verify_with(&self.trace, &all)?;
+        self.look_closer(&mut report);
+        report.hazards.truncate(options.limit);
         Ok(report)
     }
 
-    /// Takes the proof from hazards whose accesses may have no byte in common.
-    fn soften(&self, report: &mut Report) {
-        if self.loose.is_empty() || report.verdict != Verdict::Hazard {
-            return;
-        }
-        let mut of_node: HashMap<NodeId, Vec<(BufferId, ByteRange, bool)>> = HashMap::new();
+    /// Leaves out hazards whose accesses have no byte in common, and takes the
+    /// proof from those whose accesses may have none.
+    fn look_closer(&self, report: &mut Report) {
+        let mut of_node: HashMap<NodeId, Vec<Key>> = HashMap::new();
         for access in &self.trace.accesses {
-            let entry = (access.buffer, access.bytes, access.mode.writes());
-            of_node.entry(access.node).or_default().push(entry);
+            let key = (
+                access.node,
+                access.buffer,
+                access.bytes,
+                access.mode.writes(),
+            );
+            of_node.entry(access.node).or_default().push(key);
         }
-        for hazard in &mut report.hazards {
-            let conflict = matches!(hazard.rule, Rule::UnorderedConflict | Rule::SharedBytes);
+        let mut words: HashMap<NodeId, Vec<Key>> = HashMap::new();
+        for word in &self.trace.possible {
+            let key = (word.node, word.buffer, word.bytes, true);
+            words.entry(word.node).or_default().push(key);
+        }
+        // What the list leaves out is not looked at, and stays a hazard.
+        let unlisted = report.hazards_total - report.hazards.len() as u64;
+        report.hazards.retain_mut(|hazard| {
             let (Some(first), Some(second)) = (
                 hazard.first.node,
                 hazard.second.as_ref().and_then(|site| site.node),
             ) else {
-                continue;
+                return true;
             };
-            if conflict && !self.surely_meet(&of_node, first, second) {
-                hazard.proven = false;
+            let one_buffer = match hazard.rule {
+                Rule::UnorderedConflict => true,
+                Rule::SharedBytes => false,
+                _ => return true,
+            };
+            if !hazard.proven {
+                return true;
             }
-        }
-        // What the list leaves out is not looked at, and stays a hazard.
-        let all = report.hazards.len() as u64 == report.hazards_total;
-        if all && report.hazards.iter().all(|hazard| !hazard.proven) {
-            report.verdict = Verdict::Possible;
+            let pair = [first, second];
+            let met = self.meeting([&of_node, &of_node], pair, one_buffer);
+            hazard.proven = met == Meeting::Surely;
+            // A word of either may still mean what its accesses do not touch.
+            [[&words, &of_node], [&of_node, &words], [&words, &words]]
+                .into_iter()
+                .map(|tables| self.meeting(tables, pair, one_buffer))
+                .fold(met, Meeting::max)
+                != Meeting::Never
+        });
+        report.hazards_total = unlisted + report.hazards.len() as u64;
+        if unlisted == 0 && report.hazards.iter().all(|hazard| !hazard.proven) {
+            report.verdict = match report.hazards.is_empty() {
+                true => Verdict::Safe,
+                false => Verdict::Possible,
+            };
         }
     }
 
-    /// Whether two conflicting accesses of the two nodes have a byte in common
-    /// whatever gaps there are.
-    fn surely_meet(
+    /// Whether accesses of two nodes that break a rule have a byte in common: of
+    /// one buffer, one of them writing, or of two buffers.
+    fn meeting(
         &self,
-        of_node: &HashMap<NodeId, Vec<(BufferId, ByteRange, bool)>>,
-        first: NodeId,
-        second: NodeId,
-    ) -> bool {
-        let accesses = |node| of_node.get(&node).into_iter().flatten();
-        let dense = |node, (buffer, bytes, _): (BufferId, ByteRange, bool)| {
-            !self.loose.contains(&(node, buffer, bytes))
-        };
-        let at = |(buffer, bytes, _): (BufferId, ByteRange, bool)| {
-            bytes.shifted(self.trace.buffer(buffer).range.start)
-        };
-        accesses(first).any(|&a| {
-            accesses(second).any(|&b| {
-                let (Some(x), Some(y)) = (at(a), at(b)) else {
-                    return false;
+        [of_first, of_second]: [&HashMap<NodeId, Vec<Key>>; 2],
+        [first, second]: [NodeId; 2],
+        one_buffer: bool,
+    ) -> Meeting {
+        let mut met = Meeting::Never;
+        for &a in of_first.get(&first).into_iter().flatten() {
+            for &b in of_second.get(&second).into_iter().flatten() {
+                let concerned = match one_buffer {
+                    true => a.1 == b.1 && (a.3 || b.3),
+                    false => a.1 != b.1,
                 };
-                let ends = [x.start, x.end.saturating_sub(1)];
-                let other = [y.start, y.end.saturating_sub(1)];
-                (a.2 || b.2)
-                    && x.overlaps(&y)
-                    && match (dense(first, a), dense(second, b)) {
-                        (true, true) => true,
-                        (true, false) => other.iter().any(|&byte| x.contains_byte(byte)),
-                        (false, true) => ends.iter().any(|&byte| y.contains_byte(byte)),
-                        (false, false) => x.start == y.start || x.end == y.end,
-                    }
-            })
-        })
+                if concerned && met < Meeting::Surely {
+                    met = met.max(self.shapes.meeting(&self.trace, a, b));
+                }
+            }
+        }
+        met
     }
 }

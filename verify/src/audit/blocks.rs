@@ -7,7 +7,42 @@
 use std::collections::HashMap;
 
 use streamweir_trace::ByteRange;
-use streamweir_trace::dump::{AllocAction, Dump};
+use streamweir_trace::dump::{AllocAction, Dump, Pool};
+
+/// The segments of a dump by address.
+#[derive(Debug)]
+struct Segments {
+    sorted: Vec<(ByteRange, Pool)>,
+    known: bool,
+}
+
+impl Segments {
+    fn of(dump: &Dump) -> Self {
+        let segments = dump.known_segments().iter();
+        let mut sorted: Vec<_> = segments
+            .map(|segment| (segment.range, segment.pool))
+            .collect();
+        sorted.sort_unstable();
+        Self {
+            sorted,
+            known: dump.segments.is_some(),
+        }
+    }
+
+    /// The pool of an address. Memory that the allocator no longer holds serves
+    /// whoever gets it from the driver.
+    fn pool(&self, address: u64) -> Pool {
+        let after = self
+            .sorted
+            .partition_point(|(range, _)| range.start <= address);
+        let segment = after.checked_sub(1).map(|at| self.sorted[at]);
+        match segment.filter(|(range, _)| range.contains_byte(address)) {
+            Some((_, pool)) => pool,
+            None if self.known => Pool::General,
+            None => Pool::Unknown,
+        }
+    }
+}
 
 /// One life of a block.
 #[derive(Clone, Debug)]
@@ -21,8 +56,8 @@ pub(super) struct Block {
     pub(super) dropped: Option<usize>,
     /// The event after which its bytes could be given out again.
     pub(super) freed: Option<usize>,
-    /// Whether it lies in a pool of captured graphs alone.
-    pub(super) private: bool,
+    /// What the memory that it lies in serves.
+    pub(super) pool: Pool,
 }
 
 /// The blocks, and which of them each event is about.
@@ -34,23 +69,11 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub(super) fn of(dump: &Dump) -> Self {
-        let mut segments: Vec<(ByteRange, bool)> = dump
-            .segments
-            .iter()
-            .map(|segment| (segment.range, segment.private))
-            .collect();
-        segments.sort_unstable();
-        let private = |address: u64| {
-            let after = segments.partition_point(|(range, _)| range.start <= address);
-            after
-                .checked_sub(1)
-                .map(|at| segments[at])
-                .is_some_and(|(range, private)| private && range.contains_byte(address))
-        };
+        let segments = Segments::of(dump);
         let mut all: Vec<Block> = Vec::new();
         let mut held: HashMap<u64, usize> = HashMap::new();
-        let mut of_event = vec![None; dump.events.len()];
-        for (at, event) in dump.events.iter().enumerate() {
+        let mut of_event = vec![None; dump.known_events().len()];
+        for (at, event) in dump.known_events().iter().enumerate() {
             let given = (event.action == AllocAction::Alloc).then_some(at);
             let start = event.range.start;
             let new = || Block {
@@ -59,7 +82,7 @@ impl Blocks {
                 given,
                 dropped: None,
                 freed: None,
-                private: private(start),
+                pool: segments.pool(start),
             };
             let block = match (event.action, held.get(&start)) {
                 (AllocAction::Other, _) => continue,
@@ -81,7 +104,7 @@ impl Blocks {
                 AllocAction::Alloc | AllocAction::Other => {}
             }
         }
-        for segment in &dump.segments {
+        for segment in dump.known_segments() {
             for block in segment.blocks.iter().filter(|block| block.active) {
                 if !block.range.is_empty() && !held.contains_key(&block.range.start) {
                     all.push(Block {
@@ -90,7 +113,7 @@ impl Blocks {
                         given: None,
                         dropped: None,
                         freed: None,
-                        private: segment.private,
+                        pool: segment.pool,
                     });
                 }
             }
@@ -103,6 +126,12 @@ impl Block {
     /// Whether the owner of memory that is older than the capture let go of it
     /// while the capture went on, to a pool from which anyone may take it.
     pub(super) fn abandoned(&self) -> bool {
-        self.given.is_none() && self.dropped.is_some() && !self.private
+        self.given.is_none() && self.dropped.is_some() && self.pool == Pool::General
+    }
+
+    /// Whether it was given out during the capture of memory that anyone may take
+    /// once its owner lets go, so that nothing keeps it for the graph.
+    pub(super) fn unkept(&self) -> bool {
+        self.given.is_some() && self.pool == Pool::General
     }
 }

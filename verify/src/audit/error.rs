@@ -36,9 +36,9 @@ pub enum AuditError {
     /// No verdict can be given.
     #[error(transparent)]
     Verify(#[from] VerifyError),
-    /// The operators claim more accesses than a file of this size can mean.
+    /// The dump makes for more accesses than a file of its size can mean.
     #[error(
-        "the operators of the dump claim more than {limit} accesses of {nodes} nodes. Their node intervals overlap: write the operators that launch, not those around them"
+        "the dump makes for more than {limit} accesses of {nodes} nodes. Where the node intervals of its operators overlap, write the operators that launch and not those around them; where it holds no parameters of kernels, write them"
     )]
     TooManyAccesses {
         /// The most that are taken from a dump of this size.

@@ -13,9 +13,10 @@ use streamweir_trace::{FILE_LIMIT, STREAM_LIMIT};
 
 use crate::audit::audited::{Audited, Mode};
 use crate::audit::error::AuditError;
+use crate::error::VerifyError;
 use crate::options::Options;
 use crate::report::Report;
-use crate::session::verify_session_with;
+use crate::session::{judge, lower};
 use crate::verdict::verify_with;
 
 /// A file with the verdict about it.
@@ -95,7 +96,7 @@ fn of_trace(trace: Trace, options: &Options) -> Result<Audit, AuditError> {
 }
 
 fn of_session(session: &Session, options: &Options) -> Result<Audit, AuditError> {
-    let report = verify_session_with(session, options)?;
-    let trace = crate::session::lower(session)?;
+    let trace = lower(session).map_err(VerifyError::from)?;
+    let report = judge(session, &trace, options)?;
     Ok(Audit { trace, report })
 }

@@ -10,11 +10,11 @@ impl Audited {
     /// Makes a trace of a dump.
     ///
     /// # Errors
-    /// When the operators claim more accesses than a file of its size can mean.
+    /// When the dump makes for more accesses than a file of its size can mean.
     pub fn new(dump: Dump, mode: Mode) -> Result<Self, AuditError> {
         match mode {
-            Mode::Auto if dump.operators.is_empty() => Ok(pointers::lower(dump)),
-            Mode::Pointers => Ok(pointers::lower(dump)),
+            Mode::Auto if dump.operators.is_empty() => pointers::lower(dump),
+            Mode::Pointers => pointers::lower(dump),
             Mode::Auto | Mode::Operators => operators::lower(dump),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use streamweir_trace::dump::Dump;
+use streamweir_trace::dump::{Dump, Pool};
 use streamweir_trace::{
     AllocPoint, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind, Reserved, Stream,
     StreamId, Trace,
@@ -129,10 +129,14 @@ impl Buffers {
             let piece = Memory {
                 range: block.range,
                 name,
-                known: Known::Buffer {
-                    id,
-                    bytes: ByteRange::new(0, block.range.len()),
-                    life,
+                known: match block.unkept() && block.dropped.is_some() {
+                    // Used while it was held; nobody holds it at replay.
+                    true => Known::Live,
+                    false => Known::Buffer {
+                        id,
+                        bytes: ByteRange::new(0, block.range.len()),
+                        life,
+                    },
                 },
             };
             if alignment.last_use[at].is_none() {
@@ -171,15 +175,57 @@ fn refilled(dump: &Dump, blocks: &Blocks) -> Vec<ByteRange> {
         let at = starts.partition_point(|&start| start < range.start);
         starts.get(at).is_some_and(|&start| start < range.end)
     };
-    let segments = dump.segments.iter().map(|segment| segment.range);
+    let segments = dump.known_segments().iter().map(|segment| segment.range);
     let mut refilled: Vec<ByteRange> = segments.filter(holds).collect();
     refilled.sort_unstable();
     refilled
 }
 
+/// Memory of the allocator that nobody had when the capture had ended, by address.
+#[derive(Debug)]
+pub(super) struct Free(Vec<FreeBlock>);
+
+/// A piece of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FreeBlock {
+    pub(super) range: ByteRange,
+    pub(super) pool: Pool,
+    /// The handle of the stream whose pool it belongs to.
+    pub(super) stream: u64,
+}
+
+impl Free {
+    pub(super) fn of(dump: &Dump) -> Self {
+        let segments = dump.known_segments().iter();
+        let blocks = segments.flat_map(|segment| {
+            let free = segment.blocks.iter().filter(|block| !block.active);
+            free.map(|block| FreeBlock {
+                range: block.range,
+                pool: segment.pool,
+                stream: segment.stream,
+            })
+        });
+        let mut blocks: Vec<FreeBlock> = blocks.collect();
+        blocks.sort_unstable_by_key(|block| block.range);
+        Self(blocks)
+    }
+
+    /// The piece that the first byte of a range lies in.
+    pub(super) fn at(&self, range: ByteRange) -> Option<FreeBlock> {
+        let after = self
+            .0
+            .partition_point(|block| block.range.start <= range.start);
+        let block = self.0[after.checked_sub(1)?];
+        block.range.contains_byte(range.start).then_some(block)
+    }
+}
+
 /// The memory that the allocator holds and nobody has.
 pub(super) fn tombstones(dump: &Dump) -> impl Iterator<Item = Memory> + '_ {
-    let blocks = dump.segments.iter().flat_map(|segment| &segment.blocks);
+    let blocks = dump
+        .known_segments()
+        .iter()
+        .flat_map(|segment| &segment.blocks);
     blocks.filter(|block| !block.active).map(|block| Memory {
         range: block.range,
         name: String::new(),
@@ -194,7 +240,11 @@ pub(super) fn reserved(dump: &Dump, trace: &mut Trace, streams: &mut Streams) {
         .map(|buffer| buffer.range)
         .collect();
     taken.sort_unstable();
-    for segment in dump.segments.iter().filter(|segment| segment.private) {
+    for segment in dump
+        .known_segments()
+        .iter()
+        .filter(|segment| segment.pool == Pool::Private)
+    {
         let at = taken.partition_point(|range| range.start < segment.range.start);
         if taken
             .get(at)

@@ -23,39 +23,54 @@
 //! Copies and fills say themselves what they touch, exactly, and are not asked
 //! through their operators.
 //!
+//! A kernel whose parameters the dump does not hold may touch every tensor of its
+//! operator, and all memory that no operator names.
+//!
+//! # Memory that nobody holds
+//! A tensor in memory that was given out during the capture by a pool open to
+//! everyone is known to nobody once its owner lets go (R3). One in memory that
+//! was not given out at all is used after its free (R4): surely where anyone may
+//! take that memory, possibly where only captured graphs may.
+//!
 //! # How exact it is
-//! A tensor is given by its first and last byte. One that does not fill its
-//! storage may have gaps (a column of a matrix), and two of those may overlap
-//! and yet share no byte. What rests on such a pair alone is possible, not
-//! proven; see [`crate::audit`].
+//! A tensor is given by its first and last byte, and perhaps by its sizes and
+//! strides. One that does not fill its storage may have gaps (a column of a
+//! matrix), and two of those may overlap and yet share no byte; see
+//! [`crate::audit`] for what becomes of such a pair.
 //!
 //! An argument that is altered in place counts as written; whether it was read
 //! before, the log does not say.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 
-use streamweir_trace::dump::{Dump, Operator, Tensor};
+use streamweir_trace::dump::{Dump, Operator, Pool, Tensor};
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, ByteRange, NodeId, NodeKind, Promise, Promised, Trace,
-    UnknownAccess,
+    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind,
+    Promise, Promised, StrayMemory, StrayWord, Trace, UnknownAccess,
 };
 
 use crate::accesses::known::{KnownMemory, Meaning};
-use crate::accesses::words::{of_param, scan, scan_with};
+use crate::accesses::words::{of_param, scan, scan_with, unknown_word};
 use crate::audit::align::Alignment;
-use crate::audit::audited::{Audited, Loose, Mode};
+use crate::audit::audited::{Audited, Mode};
 use crate::audit::blocks::Blocks;
+use crate::audit::budget::Budget;
 use crate::audit::error::AuditError;
-use crate::audit::graph::{Operand, skeleton};
-use crate::audit::memory::{Buffers, Streams, reserved};
-
-/// Accesses per thing that is in the file, above which operators cannot mean
-/// what they say.
-const DENSITY: u64 = 64;
+use crate::audit::graph::{Operand, Side, Skeleton};
+use crate::audit::host::HostMemory;
+use crate::audit::memory::{Buffers, Free, FreeBlock, Streams, reserved};
+use crate::audit::shapes::{Shape, Shapes};
 
 /// The trace that the operator log of `dump` makes of it.
 pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
-    let (mut trace, operands) = skeleton(&mut dump);
+    let skeleton = Skeleton::of(&mut dump);
+    let unknowns = skeleton.assumptions(&dump);
+    let Skeleton {
+        mut trace,
+        mut operands,
+        unknown,
+        ..
+    } = skeleton;
     let blocks = Blocks::of(&dump);
     let alignment = Alignment::new(&dump, &blocks);
     let mut streams = Streams::default();
@@ -68,6 +83,11 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
         &mut streams,
         &mut trace,
     );
+    let is_device = |operand: &Operand| {
+        let start = operand.range.start;
+        buffers.known.at(start, operand.node).is_some()
+    };
+    let host = HostMemory::new(&mut operands, is_device, &mut trace);
     reserved(&dump, &mut trace, &mut streams);
     if let Some(origin) = trace.streams.first_mut() {
         let mut leaves = vec![true; trace.nodes.len()];
@@ -78,14 +98,19 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
         origin.end.frontier = leaves.map(NodeId::at).collect();
     }
     let mut lowering = Lowering {
+        dump: &dump,
         blocks: &blocks,
         buffers: &buffers,
-        pointers: pointers(&trace),
-        left: DENSITY * (trace.nodes.len() + dump.operators.len() + 1024) as u64,
+        host: &host,
+        free: Free::of(&dump),
+        pointers: pointers(&trace, &unknown),
+        budget: Budget::new(trace.nodes.len(), dump.operators.len()),
         trace,
+        streams,
         unlisted: HashMap::new(),
+        untold: 0,
         accesses: BTreeSet::new(),
-        loose: HashSet::new(),
+        shapes: Shapes::default(),
         named: HashMap::new(),
         untouched: 0,
     };
@@ -95,18 +120,27 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
     for operand in &operands {
         lowering.operand(operand);
     }
+    let of_node = |node: NodeId| match declared[node.index()] {
+        true => &buffers.unnamed,
+        false => &buffers.known,
+    };
+    let unknown = (0..)
+        .map(NodeId)
+        .zip(&unknown)
+        .filter(|(_, unknown)| **unknown);
+    for (node, _) in unknown {
+        lowering.anything(node, of_node(node))?;
+    }
     let mut audited = lowering.finish();
+    audited.trace.assumptions.extend(unknowns);
     for (at, node) in audited.trace.nodes.iter_mut().enumerate() {
         node.analysed &= declared[at] || !matches!(node.kind, NodeKind::Kernel(_));
     }
-    let mut words = scan_with(&audited.trace, |node| match declared[node.index()] {
-        true => &buffers.unnamed,
-        false => &buffers.known,
-    });
+    let mut words = scan_with(&audited.trace, of_node);
     let left_over = |at: u64, node: NodeId| declared[node.index()] && buffers.is_refilled(at);
     words.stray.retain(|word| !left_over(word.at, word.node));
-    audited.trace.possible = words.possible;
-    audited.trace.stray = words.stray;
+    audited.trace.possible.extend(words.possible);
+    audited.trace.stray.extend(words.stray);
     vouch_for_words(&mut audited.trace, &declared);
     Ok(audited)
 }
@@ -161,78 +195,113 @@ fn place(dump: &Dump, streams: &mut Streams, trace: &mut Trace) -> Vec<bool> {
     declared
 }
 
-/// The words of each kernel's parameters, sorted; `None` for other nodes.
-fn pointers(trace: &Trace) -> Vec<Option<Vec<u64>>> {
-    let nodes = trace.nodes.iter();
+/// What a node has addresses of.
+enum Pointers {
+    /// It is a kernel with these words among its parameters, sorted.
+    Words(Vec<u64>),
+    /// It is a kernel whose parameters are not known.
+    Unknown,
+    /// It is no kernel.
+    None,
+}
+
+impl Pointers {
+    fn leads_into(&self, range: ByteRange) -> bool {
+        let Self::Words(words) = self else {
+            return false;
+        };
+        let first = words.partition_point(|&word| word < range.start);
+        words.get(first).is_some_and(|&word| word < range.end)
+    }
+}
+
+/// What each node has addresses of.
+fn pointers(trace: &Trace, unknown: &[bool]) -> Vec<Pointers> {
+    let nodes = trace.nodes.iter().zip(unknown);
     nodes
-        .map(|node| match &node.kind {
+        .map(|(node, unknown)| match &node.kind {
+            NodeKind::Kernel(_) if *unknown => Pointers::Unknown,
             NodeKind::Kernel(kernel) => {
                 let params = kernel.params.iter();
                 let words = params.flat_map(|param| of_param(param.offset, &param.bytes));
                 let mut words: Vec<u64> = words.map(|(_, word)| word).collect();
                 words.sort_unstable();
                 words.dedup();
-                Some(words)
+                Pointers::Words(words)
             }
-            _ => None,
+            _ => Pointers::None,
         })
         .collect()
 }
 
 struct Lowering<'a> {
+    dump: &'a Dump,
     blocks: &'a Blocks,
     buffers: &'a Buffers,
-    pointers: Vec<Option<Vec<u64>>>,
+    host: &'a HostMemory,
+    free: Free,
+    pointers: Vec<Pointers>,
     trace: Trace,
+    streams: Streams,
     /// Storages that the allocator's record does not hold.
     unlisted: HashMap<ByteRange, BufferId>,
+    /// Storages of which the dump does not say who holds them.
+    untold: u64,
     accesses: BTreeSet<(NodeId, BufferId, ByteRange, AccessMode)>,
-    loose: HashSet<Loose>,
+    shapes: Shapes,
     /// For copies and fills the storages that their operators name.
     named: HashMap<NodeId, Vec<(ByteRange, Option<usize>)>>,
-    left: u64,
+    budget: Budget,
     untouched: u64,
+}
+
+/// Where a storage is.
+enum Storage {
+    Buffer(BufferId),
+    /// Its owner has let go of it, or nothing keeps it for the graph.
+    Nobodys,
+    /// In a pool of captured graphs, and not given out.
+    NotGivenOut,
 }
 
 impl Lowering<'_> {
     fn operator(&mut self, operator: &Operator, found: &[Option<usize>]) -> Result<(), AuditError> {
         let (from, to) = operator.nodes;
         let nodes = u64::from(to - from);
-        let cost = nodes.saturating_mul(operator.tensors.len() as u64);
-        self.left = self.left.saturating_sub(cost);
-        if self.left == 0 {
-            let nodes = self.trace.nodes.len();
-            let limit = DENSITY * (nodes as u64 + 1024);
-            return Err(AuditError::TooManyAccesses { limit, nodes });
-        }
-        for at in (from..to).filter(|&at| self.pointers[at as usize].is_none()) {
+        self.budget
+            .take(nodes.saturating_mul(operator.tensors.len() as u64))?;
+        let none = |at: u32| matches!(self.pointers[at as usize], Pointers::None);
+        for at in (from..to).filter(|&at| none(at)) {
             let named = self.named.entry(NodeId(at)).or_default();
             let tensors = operator.tensors.iter().zip(found);
             named.extend(tensors.map(|(tensor, &block)| (tensor.storage, block)));
         }
-        if (from..to).all(|at| self.pointers[at as usize].is_none()) {
+        if (from..to).all(none) {
             return Ok(());
         }
+        let unknown = |at: &u32| matches!(self.pointers[*at as usize], Pointers::Unknown);
+        let unknown: Vec<u32> = (from..to).filter(unknown).collect();
         for (tensor, &block) in operator.tensors.iter().zip(found) {
             if tensor.bytes.is_empty() {
                 continue;
             }
-            let points = |at: u32, range: ByteRange| {
-                self.pointers[at as usize].as_ref().is_some_and(|words| {
-                    let first = words.partition_point(|&word| word < range.start);
-                    words.get(first).is_some_and(|&word| word < range.end)
-                })
+            let pointers = &self.pointers;
+            let of = |range: ByteRange| {
+                let leads = move |at: &u32| pointers[*at as usize].leads_into(range);
+                (from..to).filter(leads)
             };
-            let of = |range| (from..to).filter(move |&at| points(at, range));
             let mut touching: Vec<u32> = of(tensor.bytes).collect();
             if touching.is_empty() {
                 touching = of(tensor.storage).collect();
             }
-            if touching.is_empty() {
+            if touching.is_empty() && unknown.is_empty() {
                 self.untouched += 1;
             }
             for at in touching {
                 self.touch(NodeId(at), tensor, block);
+            }
+            for &at in &unknown {
+                self.may_touch(NodeId(at), tensor, block);
             }
         }
         Ok(())
@@ -243,50 +312,144 @@ impl Lowering<'_> {
             true => AccessMode::Write,
             false => AccessMode::Read,
         };
-        let Some(buffer) = self.buffer(tensor.storage, block) else {
-            let range = tensor.bytes;
-            self.trace.unknown.push(UnknownAccess { node, range, mode });
-            return;
+        let buffer = match self.buffer(tensor.storage, block) {
+            Storage::Buffer(buffer) => buffer,
+            Storage::Nobodys => {
+                let range = tensor.bytes;
+                self.trace.unknown.push(UnknownAccess { node, range, mode });
+                return;
+            }
+            Storage::NotGivenOut => {
+                self.not_given_out(node, tensor);
+                return;
+            }
         };
-        let base = self.trace.buffer(buffer).range.start;
-        let bytes = ByteRange::new(tensor.bytes.start - base, tensor.bytes.end - base);
-        self.accesses.insert((node, buffer, bytes, mode));
-        if tensor.bytes != tensor.storage {
-            self.loose.insert((node, buffer, bytes));
+        let bytes = self.inside(buffer, tensor.bytes);
+        let known = !self.accesses.insert((node, buffer, bytes, mode));
+        let key = (node, buffer, bytes, mode.writes());
+        self.shapes.add(key, Shape::of(tensor), known);
+    }
+
+    /// A tensor of the operator of a kernel that may have an address of it.
+    fn may_touch(&mut self, node: NodeId, tensor: &Tensor, block: Option<usize>) {
+        match self.buffer(tensor.storage, block) {
+            Storage::Buffer(buffer) => {
+                let bytes = self.inside(buffer, tensor.bytes);
+                self.trace.possible.push(unknown_word(node, buffer, bytes));
+            }
+            Storage::Nobodys | Storage::NotGivenOut => self.not_given_out(node, tensor),
         }
     }
 
-    /// The buffer of a storage; `None` when its owner has let go of it.
-    fn buffer(&mut self, storage: ByteRange, block: Option<usize>) -> Option<BufferId> {
-        match block {
-            Some(block) if self.blocks.all[block].abandoned() => None,
-            Some(block) => self.buffers.of_block[block],
-            None => Some(*self.unlisted.entry(storage).or_insert_with(|| {
-                let name = format!("memory at {:#x}", storage.start);
-                self.trace.add_buffer(Buffer::persistent(name, storage))
-            })),
+    /// Memory that a kernel of unknown parameters may have an address of, besides
+    /// what its operator names.
+    fn anything(&mut self, node: NodeId, memory: &KnownMemory) -> Result<(), AuditError> {
+        self.budget.take(memory.len() as u64)?;
+        for (buffer, bytes) in memory.buffers_at(node) {
+            self.trace.possible.push(unknown_word(node, buffer, bytes));
         }
+        Ok(())
+    }
+
+    /// A tensor in memory that nobody held: the word of the kernel that points
+    /// there, or the first if none is known.
+    fn not_given_out(&mut self, node: NodeId, tensor: &Tensor) {
+        let word = match &self.trace.node(node).kind {
+            NodeKind::Kernel(kernel) => (0..).zip(&kernel.params).find_map(|(place, param)| {
+                let mut words = of_param(param.offset, &param.bytes);
+                let (offset, at) = words.find(|&(_, at)| tensor.storage.contains_byte(at))?;
+                Some((place, offset, at))
+            }),
+            _ => None,
+        };
+        let (param, offset, at) = word.unwrap_or((0, 0, tensor.bytes.start));
+        self.trace.stray.push(StrayWord {
+            node,
+            param,
+            offset,
+            at,
+            memory: StrayMemory::Freed,
+            name: String::new(),
+        });
+    }
+
+    fn inside(&self, buffer: BufferId, range: ByteRange) -> ByteRange {
+        let base = self.trace.buffer(buffer).range.start;
+        ByteRange::new(range.start - base, range.end - base)
+    }
+
+    /// Where a storage is, at any node of the operator that names it.
+    fn buffer(&mut self, storage: ByteRange, block: Option<usize>) -> Storage {
+        if let Some(block) = block {
+            let life = &self.blocks.all[block];
+            let buffer = self.buffers.of_block[block];
+            return match buffer.filter(|_| !life.abandoned() && !life.unkept()) {
+                Some(buffer) => {
+                    self.untold += u64::from(life.given.is_some() && life.pool == Pool::Unknown);
+                    Storage::Buffer(buffer)
+                }
+                None => Storage::Nobodys,
+            };
+        }
+        if let Some(&buffer) = self.unlisted.get(&storage) {
+            return Storage::Buffer(buffer);
+        }
+        let free = self.free.at(storage);
+        let buffer = match free {
+            // It was free when the capture began, or let go of while it went on;
+            // either way whoever asks may have it.
+            Some(FreeBlock {
+                pool: Pool::General,
+                stream,
+                ..
+            }) => {
+                let stream = self.streams.get(&mut self.trace, stream);
+                Buffer {
+                    name: format!("freed memory at {:#x}", storage.start),
+                    kind: BufferKind::Scratch {
+                        stream,
+                        alloc: AllocPoint::default(),
+                        freed_before: Some(NodeId(0)),
+                    },
+                    range: storage,
+                    carried: true,
+                }
+            }
+            Some(FreeBlock {
+                pool: Pool::Private,
+                ..
+            }) if self.dump.events.is_some() => return Storage::NotGivenOut,
+            free => {
+                self.untold += u64::from(free.is_some());
+                Buffer::persistent(format!("memory at {:#x}", storage.start), storage)
+            }
+        };
+        let buffer = self.trace.add_buffer(buffer);
+        self.unlisted.insert(storage, buffer);
+        Storage::Buffer(buffer)
     }
 
     /// What a copy or a fill touches.
     fn operand(&mut self, operand: &Operand) {
-        let &Operand {
-            node,
-            range,
-            written,
-        } = operand;
+        let &Operand { node, range, .. } = operand;
         if range.is_empty() {
             return;
         }
-        let mode = match written {
-            true => AccessMode::Write,
-            false => AccessMode::Read,
-        };
+        let mode = operand.mode();
+        if operand.side == Side::Host {
+            let found = self.host.locate(range);
+            let access = found.map(|(buffer, bytes)| (node, buffer, bytes, mode));
+            self.accesses.extend(access);
+            return;
+        }
         // Its operator knows which life of the address is meant.
         let named = self.named.get(&node).into_iter().flatten();
         let named = named.copied().find(|(storage, _)| storage.contains(&range));
         let buffer = match (named, self.buffers.known.at(range.start, node)) {
-            (Some((storage, block)), _) => self.buffer(storage, block),
+            (Some((storage, block)), _) => match self.buffer(storage, block) {
+                Storage::Buffer(buffer) => Some(buffer),
+                Storage::Nobodys | Storage::NotGivenOut => None,
+            },
             (None, Some(Meaning::Buffer(buffer, memory))) if memory.range.contains(&range) => {
                 Some(buffer)
             }
@@ -294,9 +457,10 @@ impl Lowering<'_> {
         };
         match buffer {
             Some(buffer) => {
-                let base = self.trace.buffer(buffer).range.start;
-                let bytes = ByteRange::new(range.start - base, range.end - base);
-                self.accesses.insert((node, buffer, bytes, mode));
+                let bytes = self.inside(buffer, range);
+                let known = !self.accesses.insert((node, buffer, bytes, mode));
+                let key = (node, buffer, bytes, mode.writes());
+                self.shapes.add(key, Shape::Dense, known);
             }
             None => self.trace.unknown.push(UnknownAccess { node, range, mode }),
         }
@@ -309,7 +473,7 @@ impl Lowering<'_> {
             .collect();
         let assumptions = &mut self.trace.assumptions;
         assumptions.push(
-            "accesses are those of the operator log: an operator touches the tensors that it names and that its kernels have an address of, each from its first byte to its last"
+            "accesses are those of the operator log: an operator touches the tensors that it names and that its kernels have an address of"
                 .to_owned(),
         );
         assumptions.push(
@@ -325,6 +489,12 @@ impl Lowering<'_> {
                 self.unlisted.len()
             ));
         }
+        if self.untold > 0 {
+            assumptions.push(format!(
+                "of {} storages the dump does not say which pool they come from; they are taken to be kept for the graph",
+                self.untold
+            ));
+        }
         if self.untouched > 0 {
             assumptions.push(format!(
                 "{} times an operator names a tensor that none of its kernels has an address of; it is taken not to touch it",
@@ -334,7 +504,7 @@ impl Lowering<'_> {
         Audited {
             trace: self.trace,
             mode: Mode::Operators,
-            loose: self.loose,
+            shapes: self.shapes,
         }
     }
 }

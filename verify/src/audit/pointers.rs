@@ -10,22 +10,41 @@
 use std::collections::BTreeMap;
 
 use streamweir_trace::dump::Dump;
-use streamweir_trace::{Access, AccessMode, Buffer, ByteRange, NodeKind, UnknownAccess};
+use streamweir_trace::{Access, Buffer, ByteRange, NodeId, NodeKind, UnknownAccess};
 
 use crate::accesses::known::{Known, KnownMemory, Life, Meaning, Memory};
-use crate::accesses::words::scan;
+use crate::accesses::words::{scan, unknown_word};
 use crate::audit::audited::{Audited, Mode};
 use crate::audit::blocks::Blocks;
-use crate::audit::graph::skeleton;
+use crate::audit::budget::Budget;
+use crate::audit::error::AuditError;
+use crate::audit::graph::{Operand, Side, Skeleton};
+use crate::audit::host::HostMemory;
 use crate::audit::memory::tombstones;
 
 /// The trace that the parameters of the kernels make of `dump`.
-pub(super) fn lower(mut dump: Dump) -> Audited {
-    let (mut trace, operands) = skeleton(&mut dump);
+///
+/// # Errors
+/// When kernels of unknown parameters make for too many accesses.
+pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
+    let skeleton = Skeleton::of(&mut dump);
+    let unknowns = skeleton.assumptions(&dump);
+    let Skeleton {
+        mut trace,
+        mut operands,
+        unknown,
+        ..
+    } = skeleton;
     let blocks = Blocks::of(&dump);
-    let mut ranges: Vec<ByteRange> = blocks.all.iter().map(|block| block.range).collect();
+    let (gone, held): (Vec<_>, Vec<_>) = (blocks.all.iter()).partition(|block| block.abandoned());
+    let mut ranges: Vec<ByteRange> = held.iter().map(|block| block.range).collect();
     ranges.retain(|range| !range.is_empty());
     let mut pieces: Vec<Memory> = tombstones(&dump).collect();
+    pieces.extend(gone.iter().map(|block| Memory {
+        range: block.range,
+        name: String::new(),
+        known: Known::Freed,
+    }));
     for (range, extents) in clusters(&ranges) {
         let name = format!("memory at {:#x}", range.start);
         let id = trace.add_buffer(Buffer::persistent(name.clone(), range));
@@ -40,20 +59,23 @@ pub(super) fn lower(mut dump: Dump) -> Audited {
         }));
     }
     let known = KnownMemory::new(pieces);
-    for operand in &operands {
-        let mode = match operand.written {
-            true => AccessMode::Write,
-            false => AccessMode::Read,
-        };
-        let (node, range) = (operand.node, operand.range);
-        match known.at(range.start, node) {
-            Some(Meaning::Buffer(buffer, _)) if trace.buffer(buffer).range.contains(&range) => {
-                let base = trace.buffer(buffer).range.start;
-                let bytes = ByteRange::new(range.start - base, range.end - base);
-                trace.add_access(Access::new(node, buffer, bytes, mode));
+    let is_device = |operand: &Operand| known.at(operand.range.start, operand.node).is_some();
+    let host = HostMemory::new(&mut operands, is_device, &mut trace);
+    for operand in operands.iter().filter(|operand| !operand.range.is_empty()) {
+        let (node, range, mode) = (operand.node, operand.range, operand.mode());
+        let found = match (operand.side, known.at(range.start, node)) {
+            (Side::Host, _) => host.locate(range),
+            (_, Some(Meaning::Buffer(buffer, _))) => {
+                let all = trace.buffer(buffer).range;
+                let bytes = |_| ByteRange::new(range.start - all.start, range.end - all.start);
+                let inside = all.contains(&range).then_some(buffer);
+                inside.map(|buffer| (buffer, bytes(buffer)))
             }
-            _ if range.is_empty() => {}
-            _ => trace.unknown.push(UnknownAccess { node, range, mode }),
+            _ => None,
+        };
+        match found {
+            Some((buffer, bytes)) => trace.add_access(Access::new(node, buffer, bytes, mode)),
+            None => trace.unknown.push(UnknownAccess { node, range, mode }),
         }
     }
     for node in &mut trace.nodes {
@@ -62,15 +84,27 @@ pub(super) fn lower(mut dump: Dump) -> Audited {
     let words = scan(&trace, &known);
     trace.possible = words.possible;
     trace.stray = words.stray;
+    let mut budget = Budget::new(trace.nodes.len(), 0);
+    let unknown = (0..)
+        .map(NodeId)
+        .zip(&unknown)
+        .filter(|(_, unknown)| **unknown);
+    for (node, _) in unknown {
+        budget.take(known.len() as u64)?;
+        let anything = known.buffers_at(node);
+        let anything = anything.map(|(buffer, bytes)| unknown_word(node, buffer, bytes));
+        trace.possible.extend(anything);
+    }
     trace.assumptions = vec![
         "no accesses of kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of".to_owned(),
         "blocks that shared bytes at different times are taken for one buffer: whether one overwrites another is not checked".to_owned(),
     ];
-    Audited {
+    trace.assumptions.extend(unknowns);
+    Ok(Audited {
         trace,
         mode: Mode::Pointers,
-        loose: Default::default(),
-    }
+        shapes: Default::default(),
+    })
 }
 
 /// Ranges that touch each other over others, as one range each, and its pieces:

@@ -4,7 +4,8 @@
 //! [`verify_session`] answers with a [`Report`] whose verdict is
 //! [`Verdict::Safe`] only if, for what the session declares, no two steps that
 //! touch the same bytes, one of them writing, may be in flight together, and
-//! each step finds the output that it is to read from where it reads. Bytes
+//! each step finds the output that it is to read from where it reads: it runs
+//! after that step, and nothing else has written there in between. Bytes
 //! decide, by address: graphs of one replay group that share an arena, eager
 //! scratch inside an arena, a pinned staging buffer and persistent memory are
 //! all the same to it, and graphs with no byte in common may overlap.
@@ -51,6 +52,7 @@ mod outputs;
 mod regions;
 mod report;
 
+use streamweir_trace::Trace;
 use streamweir_trace::session::Session;
 
 pub use fix::mend;
@@ -59,8 +61,6 @@ pub use lower::lower;
 
 #[cfg(doc)]
 use crate::Verdict;
-#[cfg(doc)]
-use streamweir_trace::Trace;
 
 use crate::accesses::Shown;
 use crate::context::Context;
@@ -72,9 +72,9 @@ use crate::rules;
 /// Checks a session against R5 and R12, with default [`Options`].
 ///
 /// # Errors
-/// When the tables of the session do not fit together, or when it is too wide
-/// to be ordered in memory. A broken rule is no error but a hazard of the
-/// report.
+/// When the tables of the session do not fit together, when it is too wide to be
+/// ordered in memory, or when its steps read from each other in too many ways. A
+/// broken rule is no error but a hazard of the report.
 pub fn verify_session(session: &Session) -> Result<Report, VerifyError> {
     verify_session_with(session, &Options::default())
 }
@@ -89,20 +89,30 @@ pub fn verify_session(session: &Session) -> Result<Report, VerifyError> {
 /// As [`verify_session`].
 pub fn verify_session_with(session: &Session, options: &Options) -> Result<Report, VerifyError> {
     let trace = lower(session)?;
+    judge(session, &trace, options)
+}
+
+/// The same with the trace that the session comes down to.
+pub(crate) fn judge(
+    session: &Session,
+    trace: &Trace,
+    options: &Options,
+) -> Result<Report, VerifyError> {
     let options = Options {
         certificate: false,
         ..*options
     };
-    let shown = Shown::new(&trace)?;
+    let shown = Shown::new(trace)?;
     let context = Context::new(&shown)?;
     let findings = rules::run(&context, options.limit)?;
     let found = assemble(&context, findings, &options, Subject::Session);
-    let overwritten = outputs::overwritten(session, &context);
+    let rule = |lost: &outputs::Lost| report::rule_of(session, lost);
+    let lost = outputs::lost(session, &context, options.limit, rule)?;
     Ok(report::put_into_words(
         session,
         &context,
         found,
-        &overwritten,
+        &lost,
         options.limit,
     ))
 }

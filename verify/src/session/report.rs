@@ -1,12 +1,10 @@
 //! From what the checker found about the lowered trace to hazards of a session.
 
-use std::collections::HashMap;
-
 use streamweir_trace::session::{Session, Step, Use};
 use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace};
 
 use super::fix::read_earlier;
-use super::outputs::Overwritten;
+use super::outputs::{Found, Lost};
 use super::regions::addresses;
 use crate::context::Context;
 use crate::fix::Fix;
@@ -20,7 +18,7 @@ pub(super) fn put_into_words(
     session: &Session,
     context: &Context<'_>,
     found: Report,
-    overwritten: &[Overwritten],
+    found_lost: &Found,
     limit: usize,
 ) -> Report {
     let trace = context.trace;
@@ -30,20 +28,11 @@ pub(super) fn put_into_words(
             conflict(session, hazard);
         }
     }
-    // One hazard for a step that overwrites and one that reads, whatever the
-    // number of places.
-    let mut pairs: HashMap<(StepId, StepId), &Overwritten> = HashMap::new();
-    for lost in overwritten {
-        let slot = pairs.entry((lost.by, lost.reader)).or_insert(lost);
-        if lost.bytes < slot.bytes {
-            *slot = lost;
-        }
-    }
-    report.hazards_total += pairs.len() as u64;
-    let lost = pairs.values();
+    report.hazards_total += found_lost.total;
+    let lost = found_lost.first.values();
     report
         .hazards
-        .extend(lost.map(|lost| live_output(session, trace, lost)));
+        .extend(lost.map(|lost| not_found(session, trace, lost)));
     report.hazards.sort_by_key(|hazard| {
         let second = hazard.second.as_ref().and_then(|site| site.node);
         (hazard.rule, hazard.first.node, second)
@@ -53,8 +42,9 @@ pub(super) fn put_into_words(
         let buffer = hazard.buffers.first().map(|note| note.name.clone());
         let second = hazard.second.as_ref().and_then(|site| site.node);
         let lost = hazard.first.node.zip(second).and_then(|(by, reader)| {
-            let source = pairs.get(&(StepId(by.0), StepId(reader.0)))?.source;
-            Some((NodeId(source.0), Some(AccessMode::Write)))
+            let key = (hazard.rule, StepId(by.0), StepId(reader.0));
+            let lost = found_lost.first.get(&key).filter(|lost| lost.surely)?;
+            Some((NodeId(lost.source.0), Some(AccessMode::Write)))
         });
         hazard.drawing = draw(context, hazard, [buffer.as_deref(); 2], lost);
     }
@@ -104,30 +94,68 @@ fn conflict(session: &Session, hazard: &mut Hazard) {
     hazard.otherwise.clear();
 }
 
-/// A step that is ordered between an output and its reader.
-fn live_output(session: &Session, trace: &Trace, lost: &Overwritten) -> Hazard {
-    let names = touched(session, &[lost.source, lost.by, lost.reader], lost.bytes);
+/// The rule that an output which may not be found breaks: R12 where its reader
+/// does not wait for it.
+pub(super) fn rule_of(session: &Session, lost: &Lost) -> Rule {
+    match lost.by {
+        Some(by) => rule(session, [session.step(by); 2]),
+        None => Rule::External,
+    }
+}
+
+/// A step that may not find what it is to read.
+fn not_found(session: &Session, trace: &Trace, lost: &Lost) -> Hazard {
+    let named = |id: StepId| format!("{id} `{}`", session.step(id).name);
+    let (first, reader) = lost.pair();
+    let names = touched(session, &[lost.source, first, reader], lost.bytes);
     let buffer = names.first().copied().unwrap_or_default();
-    let [source, by, reader] =
-        [lost.source, lost.by, lost.reader].map(|id| format!("{id} `{}`", session.step(id).name));
-    let fix = read_earlier(session, lost.reader, lost.by).unwrap_or(Fix::Separate { buffer });
+    let bytes_of = &session.buffer(buffer).name;
+    let (at_fault, waits, source) = (named(first), named(reader), named(lost.source));
+    let join = |after: StepId, before: StepId| Fix::Join {
+        after: NodeId(after.0),
+        before: NodeId(before.0),
+    };
+    let (what, fix) = match lost.by {
+        None => (
+            format!("{waits} may run before {source}, from which it is to read \"{bytes_of}\""),
+            join(lost.source, reader),
+        ),
+        Some(by) => (
+            format!(
+                "{at_fault} {} \"{bytes_of}\" before {waits} has read there what {source} wrote",
+                if lost.surely {
+                    "overwrites"
+                } else {
+                    "may overwrite"
+                },
+            ),
+            // An order that the calls allow comes first.
+            if by > reader {
+                join(reader, by)
+            } else if by < lost.source {
+                join(by, lost.source)
+            } else {
+                read_earlier(session, reader, by).unwrap_or(Fix::Separate { buffer })
+            },
+        ),
+    };
     let mode = |id: StepId| {
         let uses = session.uses(session.step(id)).into_iter();
         let mut here = uses.filter(|used| {
             let bytes = addresses(session, used);
             bytes.is_some_and(|bytes| bytes.overlaps(&lost.bytes))
-                && (id == lost.by) == used.mode.writes()
+                && match id == first {
+                    true => used.mode.writes(),
+                    false => used.mode.reads(),
+                }
         });
         here.next().map(|used| used.mode)
     };
     Hazard {
-        rule: rule(session, [session.step(lost.by); 2]),
-        what: format!(
-            "{by} overwrites \"{}\" before {reader} has read there what {source} wrote",
-            session.buffer(buffer).name
-        ),
-        first: Site::of(trace, NodeId(lost.by.0), mode(lost.by)),
-        second: Some(Site::of(trace, NodeId(lost.reader.0), mode(lost.reader))),
+        rule: rule_of(session, lost),
+        what,
+        first: Site::of(trace, NodeId(first.0), mode(first)),
+        second: Some(Site::of(trace, NodeId(reader.0), mode(reader))),
         buffers: notes(session, &names),
         bytes: lost.bytes,
         proven: true,

@@ -156,7 +156,7 @@ prop_compose! {
                 node: NodeId::at(node),
                 buffer,
                 bytes: ByteRange::new(x.min(y), x.max(y)),
-                param: 0,
+                param: Some(0),
                 offset: 0,
             });
         }

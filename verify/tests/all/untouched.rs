@@ -138,7 +138,7 @@ fn a_possible_write_is_possible() {
         node,
         buffer: scratch,
         bytes: ByteRange::new(0, 16),
-        param: 0,
+        param: Some(0),
         offset: 0,
     });
     let report = verify(&c.end()).unwrap();

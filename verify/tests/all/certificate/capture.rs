@@ -263,7 +263,7 @@ fn refuses_memory_that_is_not_there_or_not_filled() {
             node: first,
             buffer: a,
             bytes: ByteRange::new(0, 8),
-            param: 0,
+            param: Some(0),
             offset: 0,
         });
     };

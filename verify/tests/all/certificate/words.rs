@@ -16,7 +16,7 @@ fn refuses_to_hide_what_pointers_stand_for() {
         node: read.node,
         buffer: trace.accesses[3].buffer,
         bytes: streamweir_trace::ByteRange::new(0, 8),
-        param: 0,
+        param: Some(0),
         offset: 0,
     });
     let conflict = streamweir_verify::verify(&trace).unwrap();
@@ -40,7 +40,7 @@ fn word(node: NodeId, buffer: BufferId, bytes: (u64, u64)) -> PossibleAccess {
         node,
         buffer,
         bytes: ByteRange::new(bytes.0, bytes.1),
-        param: 0,
+        param: Some(0),
         offset: 0,
     }
 }

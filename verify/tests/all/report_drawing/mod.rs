@@ -112,7 +112,7 @@ fn possible() {
         node: touch,
         buffer: a,
         bytes: ByteRange::new(0, 0x400),
-        param: 2,
+        param: Some(2),
         offset: 0,
     });
     insta::assert_snapshot!(hazard(&cap.end(), Rule::UnorderedConflict).to_string(), @r#"

@@ -3,7 +3,7 @@
 use streamweir_verify::Rule;
 
 use super::*;
-use crate::build::{Read, Write};
+use crate::build::{Atomic, Read, Write};
 
 /// loader: W keys ; one: G: R keys.
 #[test]
@@ -210,4 +210,86 @@ fn r12_a_batch_filled_over() {
         hazard.what,
         "n1 `fill 2` overwrites \"staged\" before n2 `stage 1` has read there what n0 `fill 1` wrote"
     );
+}
+
+/// Atomics race with nothing, and yet the one that is to read what the other has
+/// added must come after it, and alone.
+#[test]
+fn r12_an_atomic_that_does_not_wait_for_its_source() {
+    for ordered in [false, true] {
+        let mut rig = Rig::new();
+        let sum = rig.buffer("sum");
+        let add = rig.eager(ONE, "add", &[(Atomic, sum)]);
+        if ordered {
+            rig.order(ONE, TWO);
+        }
+        let take = rig.eager(TWO, "take", &[(Atomic, sum)]);
+        rig.session.steps[take.index()].reads_from.push(add);
+        if ordered {
+            safe(&rig.session);
+            continue;
+        }
+        let hazard = only(&rig.session);
+        assert_eq!(hazard.rule, Rule::External);
+        assert_eq!(
+            hazard.what,
+            "n1 `take` may run before n0 `add`, from which it is to read \"sum\""
+        );
+    }
+}
+
+/// A third atomic that nothing keeps out: behind the source, and beside the
+/// reader, the source or both.
+#[test]
+fn an_atomic_that_may_come_in_between() {
+    for (from, wait) in [(TWO, false), (TWO, true), (THREE, false)] {
+        let mut rig = Rig::new();
+        let sum = rig.buffer("sum");
+        let add = rig.eager(ONE, "add", &[(Atomic, sum)]);
+        if wait {
+            rig.order(ONE, from);
+        }
+        let other = rig.eager(from, "other", &[(Atomic, sum)]);
+        let take = rig.eager(ONE, "take", &[(Atomic, sum)]);
+        rig.session.steps[take.index()].reads_from.push(add);
+        // No order of these three would do: the reader adds as well.
+        let report = verify_session(&rig.session).unwrap();
+        assert_eq!(report.hazards_total, 1, "{report}");
+        let hazard = &report.hazards[0];
+        assert_eq!(hazard.rule, Rule::InFlight);
+        let says = format!("{other} `other` may overwrite \"sum\" before {take} `take` has read");
+        assert!(hazard.what.starts_with(&says), "{}", hazard.what);
+        // It is meant to be in there.
+        rig.session.steps[take.index()].reads_from.push(other);
+        let hazard = only(&rig.session);
+        assert_eq!(hazard.first.node.map(|node| node.0), Some(other.0));
+        assert!(hazard.what.contains("may run before"), "{}", hazard.what);
+        let last = rig.session.steps.pop().expect("the reader");
+        rig.order(from, ONE);
+        rig.session.push(last);
+        safe(&rig.session);
+    }
+}
+
+/// Each of the steps that a reader names is held to, not only the first.
+#[test]
+fn every_source_of_a_reader_counts() {
+    for spoilt in [None, Some(0), Some(1), Some(2)] {
+        let mut rig = Rig::new();
+        let parts = ["q", "k", "v"].map(|name| rig.buffer(name));
+        let sources = parts.map(|part| rig.eager(ONE, "make", &[(Write, part)]));
+        if let Some(spoilt) = spoilt {
+            rig.eager(ONE, "spoil", &[(Write, parts[spoilt])]);
+        }
+        let take = rig.eager(ONE, "take", &parts.map(|part| (Read, part)));
+        rig.session.steps[take.index()].reads_from.extend(sources);
+        match spoilt {
+            None => drop(safe(&rig.session)),
+            Some(spoilt) => {
+                let what = only(&rig.session).what;
+                let name = ["q", "k", "v"][spoilt];
+                assert!(what.contains(&format!("overwrites \"{name}\"")), "{what}");
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What a session is made of: graphs with their memory, events, the list of
 //! hazards, and what is no session.
 
+use streamweir_trace::UnknownAccess;
 use streamweir_trace::session::SessionError;
 use streamweir_verify::session::{add_graph, lower};
 use streamweir_verify::{Options, Rule, VerifyError, verify_session_with};
@@ -111,4 +112,36 @@ fn a_session_that_does_not_fit_together_is_an_error() {
         verify_session(&rig.session),
         Err(VerifyError::Session(SessionError::NoSuchEntry { .. }))
     ));
+}
+
+/// What a graph touches outside of all its buffers meets the work around it like
+/// everything else.
+#[test]
+fn a_graph_enters_with_its_unknown_accesses() {
+    for (mode, conflict) in [(Read, false), (Write, true)] {
+        let mut cap = Capture::new();
+        let node = cap.node(MAIN, "foreign");
+        let range = ByteRange::new(0x7000, 0x7040);
+        cap.trace.unknown.push(UnknownAccess { node, range, mode });
+        cap.trace.name = "decode".into();
+        let trace = cap.end();
+
+        let mut session = Session::new("test");
+        let [one, two] = ["one", "two"].map(|name| session.add_stream(name));
+        let graph = add_graph(&mut session, &trace).unwrap();
+        assert_eq!(
+            session.graphs[graph.index()].uses,
+            [Use::all(BufferId(0), 0x40, mode)]
+        );
+        let table = session.add_buffer("table", ByteRange::new(0x7020, 0x7030));
+        session.push(Step::launch("decode", one, graph));
+        session.push(Step::eager(
+            "look up",
+            two,
+            vec![Use::all(table, 0x10, Read)],
+        ));
+        let report = verify_session(&session).unwrap();
+        assert_eq!(report.verdict == Verdict::Hazard, conflict, "{report}");
+        assert_eq!(report.hazards_total, u64::from(conflict));
+    }
 }
