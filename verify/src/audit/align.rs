@@ -11,7 +11,7 @@
 //! is **made** when it is written and its storage is named only once among the
 //! operator's tensors: what an operator alters in place is named twice, as an
 //! argument and as a result. Its event is the next one that gives out its
-//! address. All other tensors are looked up among the blocks held at the
+//! bytes. All other tensors are looked up among the blocks held at the
 //! cursor, before it moves.
 //!
 //! Operators that alter an argument and do not give it back also name it once.
@@ -164,14 +164,18 @@ impl<'a> Walk<'a> {
         next.is_none_or(|next| event < next)
     }
 
-    /// The next event that gives out this storage.
+    /// The next event that gives out this storage: the next of just its bytes, and
+    /// only if there is none the next of more. An operator's own scratch may lie
+    /// where its result comes to lie, and be larger.
     fn next(&self, storage: ByteRange) -> Option<usize> {
         let events = self.given.get(&storage.start)?;
         let from = events.partition_point(|&event| event < self.cursor);
-        events[from..]
-            .iter()
-            .copied()
-            .find(|&event| self.dump.known_events()[event].range.contains(&storage))
+        let given = |event: usize| self.dump.known_events()[event].range;
+        let next = |fits: &dyn Fn(ByteRange) -> bool| {
+            let mut later = events[from..].iter().copied();
+            later.find(|&event| fits(given(event)))
+        };
+        next(&|range| range == storage).or_else(|| next(&|range| range.contains(&storage)))
     }
 
     /// The block held at the cursor that this storage is in.

@@ -2,6 +2,7 @@
 
 mod build;
 mod captures;
+mod cases;
 #[path = "../all/minimal.rs"]
 mod minimal;
 mod mutations;
