@@ -344,3 +344,100 @@ fn a_session_is_drawn() {
     let graph = fs::read_to_string(graph.path()).unwrap();
     assert!(graph.contains("stage") && graph.contains("decode"));
 }
+
+/// Whether text may be printed: whole lines of what simply shows.
+fn is_plain(text: &[u8]) -> bool {
+    let text = std::str::from_utf8(text).expect("UTF-8");
+    text.chars()
+        .all(|c| c == '\n' || streamweir::trace::shows(c))
+}
+
+/// A name cannot print a verdict, in whatever form the answer is.
+#[test]
+fn names_of_a_file_are_printed_escaped() {
+    let file = data("verify/tests/data/cases", "terminal-forged-verdict");
+    let output = audit(&[&file]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!text.lines().any(|line| line.starts_with("safe")), "{text}");
+    assert!(is_plain(&output.stdout), "{text:?}");
+    let marks = "\u{9b}31m\u{202e}\u{2066}\u{7f}";
+    let text = fs::read_to_string(&file).unwrap();
+    let marked = text.replace("\"name\": \"x\"", &format!("\"name\": \"x{marks}\""));
+    let marked = Scratch::new("marked.json", &marked);
+    for form in [&[][..], &["--json"]] {
+        let output = audit(&[&[marked.path()], form].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(is_plain(&output.stdout), "{:?}", output.stdout);
+    }
+    let found = list(&audit(&[marked.path(), "--json"]));
+    let name = &found[0]["hazards"][0]["buffers"][0];
+    assert_eq!(name, &json!(format!("x{marks}")), "JSON keeps its meaning");
+    let absent = "no such file\n\u{1b}[2Jsafe: capture\u{202e}";
+    let output = audit(&[absent]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(is_plain(&output.stderr), "{:?}", output.stderr);
+    assert_eq!(
+        output.stderr.iter().filter(|&&byte| byte == b'\n').count(),
+        1
+    );
+}
+
+/// What is drawn never takes the place of what is read.
+#[test]
+fn a_page_is_not_written_over_a_file_that_is_audited() {
+    let one = Scratch::new("drawn-one.json", BARE);
+    let other = Scratch::new("drawn-other.json", BARE);
+    let refused = |arguments: &[&str]| {
+        let output = audit(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(fs::read_to_string(one.path()).unwrap(), BARE, "{error}");
+        assert_eq!(fs::read_to_string(other.path()).unwrap(), BARE, "{error}");
+        error
+    };
+    for form in ["--html", "--dot"] {
+        let error = refused(&[one.path(), form, one.path()]);
+        assert!(error.contains("that is audited"), "{error}");
+    }
+    let error = refused(&[one.path(), "--html", "/tmp/same", "--dot", "/tmp/same"]);
+    assert!(error.contains("name two"), "{error}");
+    #[cfg(unix)]
+    {
+        let link = format!("{}.html", one.path());
+        for make in [
+            fs::hard_link::<&str, &str>,
+            std::os::unix::fs::symlink::<&str, &str>,
+        ] {
+            make(one.path(), &link).unwrap();
+            let error = refused(&[one.path(), "--html", &link]);
+            fs::remove_file(&link).unwrap();
+            assert!(error.contains("that is audited"), "{error}");
+        }
+        // One of several files is a page in the folder that pages are written to.
+        let folder = format!("{}.d", one.path());
+        fs::create_dir(&folder).unwrap();
+        let stem = Path::new(other.path())
+            .file_stem()
+            .unwrap()
+            .to_str()
+            .unwrap();
+        let page = format!("{folder}/{stem}.html");
+        std::os::unix::fs::symlink(one.path(), &page).unwrap();
+        let error = refused(&[one.path(), other.path(), "--html", &folder]);
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(error.contains("that is audited"), "{error}");
+    }
+}
+
+/// A device that never ends is read up to a cap that is said.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_without_an_end_is_refused() {
+    for command in ["audit", "place"] {
+        let output = run(command, &["/dev/zero"]);
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains("has more than 268435456 bytes"), "{error}");
+    }
+}

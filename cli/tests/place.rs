@@ -49,6 +49,7 @@ fn logs_are_placed_and_the_verifier_finds_nothing() {
                     "policy",
                     "ratio",
                     "streams",
+                    "untouched",
                     "valid",
                 ];
                 assert_eq!(keys, expected);
@@ -172,4 +173,21 @@ fn a_bad_file_is_one_error_and_the_others_are_placed() {
         "{}",
         err(&output)
     );
+}
+
+/// Nothing says whether their bytes may be shared, so that is what is said.
+#[test]
+fn buffers_that_no_kernel_touches_are_said() {
+    let log = r#"{"format":"alloc-log-1","streams":1,"events":[
+        {"alloc":0,"stream":0,"bytes":4096},{"alloc":1,"stream":0,"bytes":1000},
+        {"kernel":0,"stream":0,"reads":[],"writes":[0]},{"free":0},{"free":1}]}"#;
+    let log = Scratch::new("untouched.json", log);
+    let output = run("place", &[log.path()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("1 buffer is touched by no kernel (1000 bytes): counted in the height, and nothing checks its place"),
+        "{text}"
+    );
+    let found = list(&run("place", &[log.path(), "--json"]));
+    assert_eq!(found[0]["untouched"], serde_json::json!([1, 1000]));
 }

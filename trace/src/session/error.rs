@@ -14,7 +14,7 @@ pub const VERSION: u32 = 1;
 
 /// The most uses that the steps of a session may have, each launch counted with
 /// all that its graph touches. A short file can ask for many.
-pub(super) const MAX_USES: usize = 1 << 24;
+pub(super) const MAX_USES: usize = 1 << 22;
 
 /// Why a session, or the file of one, cannot be used.
 #[derive(Debug, Error)]

@@ -1,6 +1,7 @@
 //! What a reader of capture dumps refuses, and how it says so.
 
-use streamweir_trace::Dump;
+use streamweir_trace::dump::{CopyEnd, DumpNode, Pool};
+use streamweir_trace::{ByteRange, Dump};
 
 /// A dump with one kernel, one block and one operator, of which a test spoils
 /// one thing.
@@ -25,8 +26,8 @@ fn refused(from: &str, to: &str) -> String {
 fn the_good_one_is_read() {
     let dump = Dump::from_json(GOOD.as_bytes()).expect("valid");
     assert_eq!((dump.nodes.len(), dump.edges.len()), (2, 1));
-    assert_eq!((dump.events.len(), dump.operators.len()), (3, 1));
-    assert!(dump.segments[0].private);
+    assert_eq!((dump.known_events().len(), dump.operators.len()), (3, 1));
+    assert_eq!(dump.known_segments()[0].pool, Pool::Private);
 }
 
 #[test]
@@ -119,4 +120,115 @@ fn what_is_longer_than_any_kernel_takes_is_refused_as_it_is_read() {
     let long = "00".repeat(1 << 17);
     let error = refused("0000010000000000", &long);
     assert!(error.contains("at most 65536 bytes"), "{error}");
+}
+
+/// GOOD with one thing changed that is right in form.
+fn read(from: &str, to: &str) -> Dump {
+    assert!(GOOD.contains(from), "{from}");
+    Dump::from_json(GOOD.replacen(from, to, 1).as_bytes()).expect("valid")
+}
+
+/// What a file leaves out is not known, which is something else than nothing.
+#[test]
+fn what_is_left_out_is_not_known() {
+    let empty = |field: &str| {
+        let from = GOOD.find(&format!("\"{field}\":[")).expect("a list");
+        let to = from + GOOD[from..].find('\n').unwrap_or(GOOD.len() - from);
+        GOOD[from..to].to_owned()
+    };
+    let events = empty("alloc_trace");
+    assert_eq!(read(&events, "").events, None);
+    assert_eq!(
+        read(&events, "\"alloc_trace\":[],").events,
+        Some(Vec::new())
+    );
+    let segments = empty("segments");
+    assert_eq!(read(&segments, "").segments, None);
+    assert_eq!(
+        read(&segments, "\"segments\":[],").segments,
+        Some(Vec::new())
+    );
+    let pool = read(",\"pool\":[1,0]", "").known_segments()[0].pool;
+    assert_eq!(pool, Pool::Unknown);
+    let params = r#","params":[{"offset":0,"size":8,"hex":"0000010000000000"}]"#;
+    for (to, known) in [("", false), (",\"params\":[]", true)] {
+        let dump = read(params, to);
+        let DumpNode::Kernel { params, .. } = &dump.nodes[0] else {
+            panic!("a kernel");
+        };
+        assert_eq!(params.is_some(), known);
+    }
+}
+
+#[test]
+fn an_end_of_a_copy_is_on_one_side_or_nobody_knows_where() {
+    let range = ByteRange::new(65536, 66048);
+    for (host, kind, end) in [
+        ("false", "2", CopyEnd::Device(range)),
+        ("true", "2", CopyEnd::Host(range)),
+        ("false", "1", CopyEnd::Host(range)),
+        ("false", "4", CopyEnd::Unified(range)),
+        ("false", "3", CopyEnd::Unknown(512)),
+    ] {
+        let from = r#""src_host":false,"dst":66560,"bytes":512,"src_type":2"#;
+        let to = format!(r#""src_host":{host},"dst":66560,"bytes":512,"src_type":{kind}"#);
+        let dump = read(from, &to);
+        assert!(
+            matches!(dump.nodes[1], DumpNode::Copy { from, .. } if from == end),
+            "{to}"
+        );
+    }
+    let dump = read(
+        r#""src":65536,"src_host":false"#,
+        r#""src":0,"src_host":true"#,
+    );
+    let unknown = CopyEnd::Unknown(512);
+    assert!(matches!(dump.nodes[1], DumpNode::Copy { from, .. } if from == unknown));
+}
+
+/// Five values, or eight.
+#[test]
+fn tensors_may_say_how_their_elements_lie() {
+    let old = "[65536,512,65536,512,true]";
+    assert_eq!(read(old, old).operators[0].tensors[0].view, None);
+    let dump = read(old, "[65536,510,65536,512,true,[16,8],[16,2],2]");
+    let view = dump.operators[0].tensors[0].view.clone().expect("given");
+    assert_eq!((&*view.dims, view.element), (&[(16, 32), (8, 4)][..], 2));
+    for (new, says) in [
+        (
+            "[65536,512,65536,512,true,[16,8]]",
+            "the five values of a tensor",
+        ),
+        (
+            "[65536,512,65536,512,true,[16,8],[16,2]]",
+            "the five values of a tensor",
+        ),
+        (
+            "[65536,512,65536,512,true,[16,8],[16],2]",
+            "a tensor has 2 sizes and 1 strides",
+        ),
+        (
+            "[65536,512,65536,512,true,[16,8],[16,2],2]",
+            "span 510 bytes, and 512 are announced",
+        ),
+        (
+            "[65536,512,65536,512,true,[16,0],[16,2],2]",
+            "span 0 bytes, and 512 are announced",
+        ),
+        (
+            "[65536,512,65536,512,true,[16],[-2],2]",
+            "invalid value: integer `-2`",
+        ),
+        (
+            "[65536,512,65536,512,true,[2],[9223372036854775808],2]",
+            "a stride of more than",
+        ),
+        (
+            "[65536,512,65536,512,true,[3],[9223372036854775807],2]",
+            "span more than 2^64",
+        ),
+    ] {
+        let error = refused(old, new);
+        assert!(error.contains(says), "{new}: {error}");
+    }
 }

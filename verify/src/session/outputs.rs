@@ -14,9 +14,10 @@
 //! meet in any order without a race, and yet the reader finds something else.
 //!
 //! # What it costs
-//! Each reader looks once at the writes of the memory that it reads. A session in
-//! which that comes to more than [`MOST_LOOKS`] is refused; of what is found the
-//! list is kept as long as the report's, and the rest is counted.
+//! Each reader looks once at the writes between it and its sources, and at the
+//! atomic ones outside if it or a source is atomic itself. A session in which that
+//! comes to more than [`MOST_LOOKS`] is refused. Of what is found the list is kept
+//! as long as the report's and the rest is counted, up to [`MOST_FOUND`].
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -29,7 +30,11 @@ use crate::error::VerifyError;
 use crate::rule::Rule;
 
 /// How many writes are looked at, and bytes compared, for all readers together.
-const MOST_LOOKS: u64 = 1 << 33;
+const MOST_LOOKS: u64 = 1 << 30;
+
+/// How many findings are counted. One cause may have as many as there are pairs of
+/// steps, and none of the later ones says anything new.
+const MOST_FOUND: u64 = 1 << 20;
 
 /// An output that a step may not find.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +65,8 @@ impl Lost {
 pub(super) struct Found {
     pub(super) first: BTreeMap<(Rule, StepId, StepId), Lost>,
     pub(super) total: u64,
+    /// Whether there may be more that were not counted.
+    pub(super) more: bool,
 }
 
 /// Every output that may not be found. `context` is that of the lowered session;
@@ -83,6 +90,10 @@ pub(super) fn lost(
         if step.reads_from.is_empty() {
             continue;
         }
+        if found.total >= MOST_FOUND {
+            found.more = true;
+            break;
+        }
         for (pair, lost) in search.of_reader(NodeId::at(at), &step.reads_from)? {
             found.total += 1;
             found.first.insert((rule(&lost), pair.0, pair.1), lost);
@@ -100,13 +111,13 @@ struct Search<'a> {
     left: Cell<u64>,
 }
 
-/// Bytes that a reader is to find as one step left them.
+/// Bytes of a region that a reader is to find as one step left them.
 struct Wanted {
     source: NodeId,
-    bytes: ByteRange,
+    bytes: RangeSet,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     fn before(&self, first: NodeId, then: NodeId) -> bool {
         (self.context.reach).ends_before(first, then, Phase::AfterWait)
     }
@@ -119,7 +130,7 @@ impl Search<'_> {
 
     /// What one reader may not find, by the pair of steps.
     fn of_reader(
-        &self,
+        &'a self,
         reader: NodeId,
         sources: &[StepId],
     ) -> Result<BTreeMap<(StepId, StepId), Lost>, VerifyError> {
@@ -132,12 +143,13 @@ impl Search<'_> {
             let shared = self.touches.handed_over(source, reader);
             self.look(shared.len() + 1)?;
             if !self.before(source, reader) {
-                if let Some(&(region, bytes)) = shared.first()
+                if let Some((region, shared)) = shared.first()
+                    && let Some(&bytes) = shared.as_slice().first()
                     && !self.conflict(source, reader)?
                 {
                     self.add(
                         &mut found,
-                        region,
+                        *region,
                         Lost {
                             source: StepId(source.0),
                             by: None,
@@ -164,7 +176,7 @@ impl Search<'_> {
 
     /// The writes of a region that may come between `reader` and what it wants.
     fn overwritten(
-        &self,
+        &'a self,
         region: BufferId,
         wanted: &[Wanted],
         reader: NodeId,
@@ -173,25 +185,33 @@ impl Search<'_> {
     ) -> Result<(), VerifyError> {
         let first = wanted.iter().map(|wanted| wanted.source).min();
         let first = first.unwrap_or(reader);
-        let all = self.touches.writes_of(region);
-        let (from, to) = (
-            all.partition_point(|write| write.node <= first),
-            all.partition_point(|write| write.node < reader),
-        );
+        let part = |all: &'a [Access], inside: bool| {
+            let from = all.partition_point(|write| write.node <= first);
+            let to = all.partition_point(|write| write.node < reader);
+            match inside {
+                true => [&all[from..to], &[]],
+                false => [&all[..from], &all[to..]],
+            }
+        };
         // A write that stands outside of the two in the list of calls comes between
-        // them only if it is not ordered, and is a conflict unless it is atomic.
-        let outside = |write: &&Access| write.mode == AccessMode::Atomic;
-        let before = all[..from].iter().filter(outside);
-        let behind = all[to..].iter().filter(outside);
-        self.look(all.len())?;
-        for write in all[from..to].iter().chain(before).chain(behind) {
+        // them only if nothing orders it with one of them, and is a conflict unless
+        // both are atomic.
+        let atomic = |node| self.touches.is_atomic(node);
+        let mut outside = [&[][..]; 2];
+        if atomic(reader) || wanted.iter().any(|wanted| atomic(wanted.source)) {
+            outside = part(self.touches.atomics_of(region), false);
+        }
+        let [inside, _] = part(self.touches.writes_of(region), true);
+        let all = [inside, outside[0], outside[1]];
+        self.look(all.iter().map(|writes| writes.len()).sum())?;
+        for write in all.into_iter().flatten() {
             if write.node == reader || meant.binary_search(&write.node).is_ok() {
                 continue;
             }
             let pair = (StepId(write.node.0), StepId(reader.0));
             for wanted in wanted {
                 self.look(1)?;
-                let Some(bytes) = write.bytes.intersect(&wanted.bytes) else {
+                let Some(bytes) = wanted.bytes.shared(write.bytes).next() else {
                     continue;
                 };
                 let known = found.get(&pair).map(|lost| lost.bytes.start);
@@ -263,14 +283,24 @@ struct Touches<'a> {
     accesses: &'a [Access],
     starts: Vec<u64>,
     writes: Vec<Vec<Access>>,
+    /// Those among them that are atomic.
+    atomics: Vec<Vec<Access>>,
+    /// By step.
+    has_atomics: Vec<bool>,
 }
 
 impl<'a> Touches<'a> {
     fn new(context: &Context<'a>) -> Self {
         let trace = context.trace;
         let mut writes = vec![Vec::new(); trace.buffers.len()];
+        let mut atomics = writes.clone();
+        let mut has_atomics = vec![false; trace.nodes.len()];
         for access in trace.accesses.iter().filter(|access| access.mode.writes()) {
             writes[access.buffer.index()].push(*access);
+            if access.mode == AccessMode::Atomic {
+                atomics[access.buffer.index()].push(*access);
+                has_atomics[access.node.index()] = true;
+            }
         }
         Self {
             accesses: &trace.accesses,
@@ -280,6 +310,8 @@ impl<'a> Touches<'a> {
                 .map(|buffer| buffer.range.start)
                 .collect(),
             writes,
+            atomics,
+            has_atomics,
         }
     }
 
@@ -295,8 +327,8 @@ impl<'a> Touches<'a> {
         &self.accesses[from..from + len]
     }
 
-    /// The bytes that `source` writes and `reader` reads, in order.
-    fn handed_over(&self, source: NodeId, reader: NodeId) -> Vec<(BufferId, ByteRange)> {
+    /// The bytes that `source` writes and `reader` reads, by region.
+    fn handed_over(&self, source: NodeId, reader: NodeId) -> Vec<(BufferId, RangeSet)> {
         let sets = |step: NodeId, wanted: fn(AccessMode) -> bool| {
             let mut ranges: BTreeMap<BufferId, Vec<ByteRange>> = BTreeMap::new();
             for access in self.of(step).iter().filter(|access| wanted(access.mode)) {
@@ -306,15 +338,25 @@ impl<'a> Touches<'a> {
             sets.map(|(region, ranges)| (region, ranges.into_iter().collect::<RangeSet>()))
                 .collect::<BTreeMap<_, _>>()
         };
-        let writes = sets(source, AccessMode::writes);
         let reads = sets(reader, AccessMode::reads);
         let mut shared = Vec::new();
-        for (region, written) in &writes {
-            for &read in reads.get(region).map_or(&[][..], RangeSet::as_slice) {
-                shared.extend(written.shared(read).map(|bytes| (*region, bytes)));
+        for (region, written) in sets(source, AccessMode::writes) {
+            let read = reads.get(&region).map_or(&[][..], RangeSet::as_slice);
+            let both: RangeSet = read.iter().flat_map(|read| written.shared(*read)).collect();
+            if !both.is_empty() {
+                shared.push((region, both));
             }
         }
         shared
+    }
+
+    /// Whether a step has an atomic access.
+    fn is_atomic(&self, step: NodeId) -> bool {
+        self.has_atomics[step.index()]
+    }
+
+    fn atomics_of(&self, region: BufferId) -> &[Access] {
+        &self.atomics[region.index()]
     }
 
     /// The writes of a region, in the order of the steps.

@@ -29,6 +29,12 @@ pub(super) fn put_into_words(
         }
     }
     report.hazards_total += found_lost.total;
+    if found_lost.more {
+        report.not_analysed.push(format!(
+            "more steps may not find what they are to read: {} such hazards were counted, and the rest was not looked at",
+            found_lost.total
+        ));
+    }
     let lost = found_lost.first.values();
     report
         .hazards

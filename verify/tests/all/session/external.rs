@@ -3,7 +3,7 @@
 use streamweir_verify::Rule;
 
 use super::*;
-use crate::build::{Atomic, Read, Write};
+use crate::build::{Atomic, Read, ReadWrite, Write};
 
 /// loader: W keys ; one: G: R keys.
 #[test]
@@ -292,4 +292,48 @@ fn every_source_of_a_reader_counts() {
             }
         }
     }
+}
+
+/// Sessions that are long, and entangled in ways that take the square or the cube
+/// of their length to list, are judged all the same.
+#[test]
+fn long_sessions_are_judged_in_time() {
+    // Each step reads what the first one wrote, and writes there.
+    let mut rig = Rig::new();
+    let state = rig.buffer("state");
+    let first = rig.eager(ONE, "first", &[(Write, state)]);
+    for _ in 0..4000 {
+        let step = rig.eager(ONE, "step", &[(ReadWrite, state)]);
+        rig.reads_from(step, first);
+    }
+    let report = verify_session(&rig.session).unwrap();
+    assert_eq!(report.verdict, Verdict::Hazard);
+    assert_eq!(report.hazards.len(), 1000);
+    assert!(report.hazards_total >= 1 << 20, "{}", report.hazards_total);
+    assert!(report.not_analysed[0].contains("such hazards were counted, and the rest was not"));
+    // Each step reads what all before it wrote.
+    let mut rig = Rig::new();
+    let state = rig.buffer("state");
+    for at in 0..800 {
+        let step = rig.eager(ONE, "step", &[(ReadWrite, state)]);
+        for source in 0..at {
+            rig.reads_from(step, StepId(source));
+        }
+    }
+    safe(&rig.session);
+    // Launches of a graph with many parts, each after the last.
+    let mut rig = Rig::new();
+    let table = rig
+        .session
+        .add_buffer("table", ByteRange::new(0x10_0000, 0x20_0000));
+    let parts =
+        (0..1000).map(|at| Use::new(table, ByteRange::new(at * 64, at * 64 + 32), ReadWrite));
+    let graph = rig.session.add_graph("decode", parts.collect());
+    let mut last = rig.launch(ONE, graph);
+    for _ in 0..300 {
+        let next = rig.launch(ONE, graph);
+        rig.reads_from(next, last);
+        last = next;
+    }
+    safe(&rig.session);
 }
