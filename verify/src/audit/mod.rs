@@ -44,6 +44,7 @@ mod operators;
 mod params;
 mod pointers;
 mod shapes;
+mod storages;
 mod strided;
 
 pub use crate::accesses::known::{Known, KnownMemory, Life, Meaning, Memory};

@@ -43,10 +43,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use streamweir_trace::dump::{Dump, Operator, Pool, Tensor};
+use streamweir_trace::dump::{Dump, Operator, Tensor};
 use streamweir_trace::{
-    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind,
-    Promise, Promised, StrayMemory, StrayWord, Trace, UnknownAccess,
+    Access, AccessMode, BufferId, ByteRange, NodeId, NodeKind, Promise, Promised, StrayMemory,
+    StrayWord, Trace, UnknownAccess,
 };
 
 use crate::accesses::known::{KnownMemory, Meaning};
@@ -58,8 +58,9 @@ use crate::audit::budget::Budget;
 use crate::audit::error::AuditError;
 use crate::audit::graph::{Operand, Side, Skeleton};
 use crate::audit::host::HostMemory;
-use crate::audit::memory::{Buffers, Free, FreeBlock, Streams, reserved};
+use crate::audit::memory::{Buffers, Streams, reserved};
 use crate::audit::shapes::{Shape, Shapes};
+use crate::audit::storages::{Storage, Storages};
 
 /// The trace that the operator log of `dump` makes of it.
 pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
@@ -98,17 +99,12 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
         origin.end.frontier = leaves.map(NodeId::at).collect();
     }
     let mut lowering = Lowering {
-        dump: &dump,
-        blocks: &blocks,
         buffers: &buffers,
         host: &host,
-        free: Free::of(&dump),
+        storages: Storages::new(&dump, &blocks, &buffers, streams),
         pointers: pointers(&trace, &unknown),
         budget: Budget::new(trace.nodes.len(), dump.operators.len()),
         trace,
-        streams,
-        unlisted: HashMap::new(),
-        untold: 0,
         accesses: BTreeSet::new(),
         shapes: Shapes::default(),
         named: HashMap::new(),
@@ -235,33 +231,17 @@ fn pointers(trace: &Trace, unknown: &[bool]) -> Vec<Pointers> {
 }
 
 struct Lowering<'a> {
-    dump: &'a Dump,
-    blocks: &'a Blocks,
     buffers: &'a Buffers,
     host: &'a HostMemory,
-    free: Free,
+    storages: Storages<'a>,
     pointers: Vec<Pointers>,
     trace: Trace,
-    streams: Streams,
-    /// Storages that the allocator's record does not hold.
-    unlisted: HashMap<ByteRange, BufferId>,
-    /// Storages of which the dump does not say who holds them.
-    untold: u64,
     accesses: BTreeSet<(NodeId, BufferId, ByteRange, AccessMode)>,
     shapes: Shapes,
     /// For copies and fills the storages that their operators name.
     named: HashMap<NodeId, Vec<(ByteRange, Option<usize>)>>,
     budget: Budget,
     untouched: u64,
-}
-
-/// Where a storage is.
-enum Storage {
-    Buffer(BufferId),
-    /// Its owner has let go of it, or nothing keeps it for the graph.
-    Nobodys,
-    /// In a pool of captured graphs, and not given out.
-    NotGivenOut,
 }
 
 impl Lowering<'_> {
@@ -312,7 +292,7 @@ impl Lowering<'_> {
             true => AccessMode::Write,
             false => AccessMode::Read,
         };
-        let buffer = match self.buffer(tensor.storage, block) {
+        let buffer = match self.storage(tensor.storage, block) {
             Storage::Buffer(buffer) => buffer,
             Storage::Nobodys => {
                 let range = tensor.bytes;
@@ -332,7 +312,7 @@ impl Lowering<'_> {
 
     /// A tensor of the operator of a kernel that may have an address of it.
     fn may_touch(&mut self, node: NodeId, tensor: &Tensor, block: Option<usize>) {
-        match self.buffer(tensor.storage, block) {
+        match self.storage(tensor.storage, block) {
             Storage::Buffer(buffer) => {
                 let bytes = self.inside(buffer, tensor.bytes);
                 self.trace.possible.push(unknown_word(node, buffer, bytes));
@@ -378,55 +358,8 @@ impl Lowering<'_> {
         ByteRange::new(range.start - base, range.end - base)
     }
 
-    /// Where a storage is, at any node of the operator that names it.
-    fn buffer(&mut self, storage: ByteRange, block: Option<usize>) -> Storage {
-        if let Some(block) = block {
-            let life = &self.blocks.all[block];
-            let buffer = self.buffers.of_block[block];
-            return match buffer.filter(|_| !life.abandoned() && !life.unkept()) {
-                Some(buffer) => {
-                    self.untold += u64::from(life.given.is_some() && life.pool == Pool::Unknown);
-                    Storage::Buffer(buffer)
-                }
-                None => Storage::Nobodys,
-            };
-        }
-        if let Some(&buffer) = self.unlisted.get(&storage) {
-            return Storage::Buffer(buffer);
-        }
-        let free = self.free.at(storage);
-        let buffer = match free {
-            // It was free when the capture began, or let go of while it went on;
-            // either way whoever asks may have it.
-            Some(FreeBlock {
-                pool: Pool::General,
-                stream,
-                ..
-            }) => {
-                let stream = self.streams.get(&mut self.trace, stream);
-                Buffer {
-                    name: format!("freed memory at {:#x}", storage.start),
-                    kind: BufferKind::Scratch {
-                        stream,
-                        alloc: AllocPoint::default(),
-                        freed_before: Some(NodeId(0)),
-                    },
-                    range: storage,
-                    carried: true,
-                }
-            }
-            Some(FreeBlock {
-                pool: Pool::Private,
-                ..
-            }) if self.dump.events.is_some() => return Storage::NotGivenOut,
-            free => {
-                self.untold += u64::from(free.is_some());
-                Buffer::persistent(format!("memory at {:#x}", storage.start), storage)
-            }
-        };
-        let buffer = self.trace.add_buffer(buffer);
-        self.unlisted.insert(storage, buffer);
-        Storage::Buffer(buffer)
+    fn storage(&mut self, storage: ByteRange, block: Option<usize>) -> Storage {
+        self.storages.find(&mut self.trace, storage, block)
     }
 
     /// What a copy or a fill touches.
@@ -446,7 +379,7 @@ impl Lowering<'_> {
         let named = self.named.get(&node).into_iter().flatten();
         let named = named.copied().find(|(storage, _)| storage.contains(&range));
         let buffer = match (named, self.buffers.known.at(range.start, node)) {
-            (Some((storage, block)), _) => match self.buffer(storage, block) {
+            (Some((storage, block)), _) => match self.storage(storage, block) {
                 Storage::Buffer(buffer) => Some(buffer),
                 Storage::Nobodys | Storage::NotGivenOut => None,
             },
@@ -483,18 +416,7 @@ impl Lowering<'_> {
         assumptions.push(
             "memory that was held before the capture and to its end outlives the graph".to_owned(),
         );
-        if !self.unlisted.is_empty() {
-            assumptions.push(format!(
-                "{} storages lie outside of the allocator's record and are taken to outlive the graph",
-                self.unlisted.len()
-            ));
-        }
-        if self.untold > 0 {
-            assumptions.push(format!(
-                "of {} storages the dump does not say which pool they come from; they are taken to be kept for the graph",
-                self.untold
-            ));
-        }
+        assumptions.extend(self.storages.assumptions());
         if self.untouched > 0 {
             assumptions.push(format!(
                 "{} times an operator names a tensor that none of its kernels has an address of; it is taken not to touch it",

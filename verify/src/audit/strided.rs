@@ -58,7 +58,7 @@ impl Strided {
         for (count, stride) in dims {
             match nested.last_mut() {
                 // Neighbours touch or overlap: one longer run.
-                None if stride <= run => run = (count - 1) * stride + run,
+                None if stride <= run => run += (count - 1) * stride,
                 // One repetition goes on where the last one ends.
                 Some(last) if last.stride.checked_mul(last.count) == Some(stride) => {
                     last.count = last.count.saturating_mul(count);
@@ -69,7 +69,7 @@ impl Strided {
                     inner,
                 }),
             }
-            inner = (count - 1) * stride + inner;
+            inner += (count - 1) * stride;
         }
         nested.reverse();
         Self {

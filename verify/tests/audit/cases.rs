@@ -229,7 +229,7 @@ fn results_in_the_general_pool_are_kept_by_nobody() {
         .remove("pool");
     let report = safe(&unknown);
     assert!(
-        says(&report, "of 1 storages the dump does not say which pool"),
+        says(&report, "of 1 storage the dump does not say which pool"),
         "{report}"
     );
     let mut unknown = case(held);
