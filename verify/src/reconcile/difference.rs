@@ -86,18 +86,6 @@ pub enum Difference {
         /// The buffers that the driver's pointer lands in.
         lands_in: Vec<String>,
     },
-    /// A declared pointer does not lie in the buffer that it is declared to
-    /// point into.
-    Pointer {
-        /// Its place in the signature.
-        place: u32,
-        /// Its name in the signature.
-        name: String,
-        /// The address passed.
-        address: String,
-        /// The declared buffer.
-        buffer: String,
-    },
     /// The driver's edges do not imply a recorded edge.
     MissingEdge {
         /// The node that should follow.
@@ -156,15 +144,6 @@ impl fmt::Display for Difference {
                 }
                 Ok(())
             }
-            Self::Pointer {
-                place,
-                name,
-                address,
-                buffer,
-            } => write!(
-                f,
-                "parameter {place} \"{name}\" is declared to point into \"{buffer}\", but passes {address}"
-            ),
             Self::MissingEdge { to, kind } => {
                 let kind = match kind {
                     EdgeKind::Full => "",

@@ -98,22 +98,6 @@ fn params(trace: &Trace, a: &KernelNode, b: &KernelNode, all: &mut Vec<Differenc
         if driver.is_none_or(|driver| driver.bytes != param.bytes) {
             all.push(differing(trace, place, Some(param), driver));
         }
-        let targets = param
-            .pointers()
-            .filter_map(|(at, target)| Some((target.buffer?, param.word(at)?)));
-        for (buffer, address) in targets {
-            let buffer = trace.buffer(buffer);
-            // One past the end is where an empty view stands.
-            let inside = buffer.range.start <= address && address <= buffer.range.end;
-            if !inside {
-                all.push(Difference::Pointer {
-                    place,
-                    name: param.name.clone(),
-                    address: format!("{address:#x}"),
-                    buffer: buffer.name.clone(),
-                });
-            }
-        }
     }
     for (place, driver) in (0_u32..).zip(&b.params) {
         if !a.params.iter().any(|param| param.offset == driver.offset) {

@@ -170,7 +170,7 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
                     node: node_id,
                     buffer,
                     bytes: ByteRange::new(0, given.buffer(buffer).range.len()),
-                    param: 0,
+                    param: Some(0),
                     offset: 0,
                 }),
                 Meaning::Freed(_) => freed.push(node_id),

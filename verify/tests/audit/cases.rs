@@ -366,3 +366,39 @@ fn rows_that_two_streams_write_are_r1() {
     }
     safe(&halves);
 }
+
+/// One cause is one hazard with its members; of these each is held to its bytes.
+#[test]
+fn a_pair_that_meets_is_found_among_pairs_that_do_not() {
+    let name = "capture_columns_interleaved_safe";
+    let with_third = |third_meets: bool| {
+        let mut case = case(name);
+        // The stream of the odd columns writes twice, the second time to the even
+        // ones perhaps.
+        let (mut node, mut operator) = (case["nodes"][1].clone(), case["ops"][6].clone());
+        node["id"] = json!(3);
+        case["nodes"].as_array_mut().expect("nodes").push(node);
+        operator["nodes"] = json!([3, 4]);
+        if third_meets {
+            for tensor in operator["tensors"].as_array_mut().expect("tensors") {
+                tensor[0] = tensor[2].clone();
+            }
+        }
+        case["ops"]
+            .as_array_mut()
+            .expect("operators")
+            .push(operator);
+        case["edges"]
+            .as_array_mut()
+            .expect("edges")
+            .push(json!([1, 3]));
+        case
+    };
+    safe(&with_third(false));
+    let report = broken(&with_third(true), Rule::UnorderedConflict, Verdict::Hazard);
+    let hazard = &report.hazards[0];
+    let second = hazard.second.as_ref().expect("two nodes");
+    let mut nodes = [hazard.first.node, second.node].map(|node| node.expect("a node").0);
+    nodes.sort_unstable();
+    assert_eq!((nodes, hazard.members.len()), ([2, 3], 0), "{report}");
+}
