@@ -97,7 +97,8 @@ fn free_nodes_that_are_contradicted() {
 fn graph_memory_that_its_node_does_not_allocate() {
     let says = |kind: Value, range: [&str; 2], expected: &str| {
         let mut file = valid();
-        file["trace"]["nodes"] = json!([{ "kind": kind, "name": "n" }]);
+        file["trace"]["nodes"] =
+            json!([{ "kind": kind, "name": "n" }, { "kind": "empty", "name": "end" }]);
         file["trace"]["accesses"] = json!([]);
         file["trace"]["edges"] = json!([]);
         file["trace"]["buffers"] =
@@ -129,7 +130,7 @@ fn graph_memory_that_its_node_does_not_allocate() {
     says(
         alloc("0xffffffffffffff00", 512),
         page,
-        "but it allocates 512 bytes at 0xffffffffffffff00",
+        "has 0x200 bytes at 0xffffffffffffff00, which end beyond the address space",
     );
 }
 

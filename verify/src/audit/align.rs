@@ -55,6 +55,16 @@ impl Alignment {
         Some(self.anchors[after.checked_sub(1)?].1)
     }
 
+    /// The one before that among those that events are tied to: where two events
+    /// give out the same bytes, a tie may be one operator late.
+    pub(super) fn well_before(&self, event: usize) -> Option<usize> {
+        let late = self.not_before(event)?;
+        let after = self.anchors.partition_point(|&(anchor, _)| anchor <= event);
+        let earlier = self.anchors[..after].iter().rev();
+        let mut earlier = earlier.map(|&(_, operator)| operator);
+        earlier.find(|&operator| operator != late)
+    }
+
     /// The operator that ran first after `event`, or during it.
     pub(super) fn not_after(&self, event: usize) -> Option<usize> {
         let at = self.anchors.partition_point(|&(anchor, _)| anchor < event);

@@ -46,6 +46,9 @@ pub(super) struct Buffers {
     /// that the operator names: memory that no operator names. A word that
     /// points to a tensor of other operators is left over from them.
     pub(super) unnamed: KnownMemory,
+    /// The same with lives that begin an operator earlier, for an address that is
+    /// sure to have been something: an operator's own scratch, which it fills.
+    pub(super) early: KnownMemory,
     /// The segments that blocks given out during the capture lie in.
     refilled: Vec<ByteRange>,
 }
@@ -75,6 +78,7 @@ impl Buffers {
         let mut of_block = vec![None; blocks.all.len()];
         let mut pieces = Vec::new();
         let mut unnamed = Vec::new();
+        let mut early = Vec::new();
         for (at, block) in blocks.all.iter().enumerate() {
             let name = name(dump, block, alignment.maker[at]);
             if block.abandoned() {
@@ -98,11 +102,14 @@ impl Buffers {
             }
             let kind = match block.given {
                 None => BufferKind::Persistent,
-                Some(_) => BufferKind::Scratch {
+                Some(event) => BufferKind::Scratch {
                     stream: streams.get(trace, block.stream),
                     alloc: AllocPoint {
                         frontier: Vec::new(),
-                        before: life.from,
+                        before: match alignment.last_use[at] {
+                            Some(_) => life.from,
+                            None => start_of(alignment.well_before(event)),
+                        },
                     },
                     freed_before: block.dropped.map(|event| {
                         let next = alignment.not_after(event);
@@ -141,6 +148,16 @@ impl Buffers {
             };
             if alignment.last_use[at].is_none() {
                 unnamed.push(piece.clone());
+                let from = block
+                    .given
+                    .map(|event| start_of(alignment.well_before(event)));
+                if let (Known::Buffer { id, bytes, life }, Some(from)) = (piece.known, from) {
+                    let life = Life { from, ..life };
+                    early.push(Memory {
+                        known: Known::Buffer { id, bytes, life },
+                        ..piece.clone()
+                    });
+                }
             }
             pieces.push(piece);
         }
@@ -150,6 +167,7 @@ impl Buffers {
             of_block,
             known: KnownMemory::new(pieces),
             unnamed: KnownMemory::new(unnamed),
+            early: KnownMemory::new(early),
             refilled: refilled(dump, blocks),
         }
     }

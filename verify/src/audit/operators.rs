@@ -378,15 +378,19 @@ impl Lowering<'_> {
         // Its operator knows which life of the address is meant.
         let named = self.named.get(&node).into_iter().flatten();
         let named = named.copied().find(|(storage, _)| storage.contains(&range));
-        let buffer = match (named, self.buffers.known.at(range.start, node)) {
-            (Some((storage, block)), _) => match self.storage(storage, block) {
+        let buffer = match named {
+            Some((storage, block)) => match self.storage(storage, block) {
                 Storage::Buffer(buffer) => Some(buffer),
                 Storage::Nobodys | Storage::NotGivenOut => None,
             },
-            (None, Some(Meaning::Buffer(buffer, memory))) if memory.range.contains(&range) => {
-                Some(buffer)
-            }
-            _ => None,
+            None => [&self.buffers.known, &self.buffers.early]
+                .into_iter()
+                .find_map(|known| match known.at(range.start, node)? {
+                    Meaning::Buffer(buffer, memory) => {
+                        memory.range.contains(&range).then_some(buffer)
+                    }
+                    Meaning::Live(_) | Meaning::Freed(_) => None,
+                }),
         };
         match buffer {
             Some(buffer) => {
