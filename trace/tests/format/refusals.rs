@@ -504,3 +504,31 @@ fn names_in_errors_stay_on_their_line() {
         "{text:?}"
     );
 }
+
+/// Addresses inside a parameter are held to the same.
+#[test]
+fn addresses_in_fields_that_lie_elsewhere() {
+    let param = "/trace/nodes/0/kind/kernel/params/0";
+    let with = |bytes: &str, at: u32, offset: u64| {
+        let fields = json!([{ "at": at, "buffer": 0, "offset": offset }]);
+        json!({ "name": "rows", "offset": 0, "bytes": bytes, "fields": fields })
+    };
+    let two = "08100000000000000010000000000000";
+    assert_says(
+        &refusal(param, with(two, 8, 0x1001)),
+        "byte 8 of parameter 0 (\"rows\") of node n0 (\"store\") points 0x1001 bytes into buffer \"keys\"",
+    );
+    assert_says(
+        &refusal(param, with(two, 8, 8)),
+        "holds the address 0x1000, but points 0x8 bytes into buffer \"keys\", which is 0x1008",
+    );
+    assert_says(
+        &refusal(param, with(two, 16, 0)),
+        "byte 16 of parameter 0 (\"rows\") of node n0 (\"store\") is declared to be an address, but the parameter has 16 bytes",
+    );
+    for (at, offset) in [(0, 8), (8, 0)] {
+        let mut file = valid();
+        file["trace"]["nodes"][0]["kind"]["kernel"]["params"][0] = with(two, at, offset);
+        read(&file).expect("each address is where it says");
+    }
+}

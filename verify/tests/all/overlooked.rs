@@ -239,7 +239,8 @@ fn the_digest_covers_the_life_of_a_buffer() {
                 change(stream, alloc, freed_before);
             }
         };
-    let changes: [&dyn Fn(&mut StreamId, &mut AllocPoint, &mut Option<NodeId>); 5] = [
+    type Change<'a> = &'a dyn Fn(&mut StreamId, &mut AllocPoint, &mut Option<NodeId>);
+    let changes: [Change<'_>; 5] = [
         &|_, _, freed| *freed = Some(NodeId(0)),
         &|_, _, freed| *freed = Some(NodeId(1)),
         &|_, alloc, _| alloc.before = NodeId(1),
