@@ -24,7 +24,7 @@ fn a_buffer_that_is_short_is_refused_before_the_driver_sees_it() {
     let device = Device::with_driver(driver.clone());
     let code = dsv4::load(&device).unwrap();
     edge::short(&device, &code).unwrap_or_else(|failure| panic!("{failure}"));
-    let launched = || driver.trace().iter().any(|call| *call == "launch");
+    let launched = || driver.trace().contains(&"launch");
     assert!(!launched(), "{:?}", driver.trace());
     edge::hostile(&device, &code, 0).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(

@@ -26,7 +26,13 @@ const WAITS_SINCE: (u32, u32) = (9, 0);
 ///
 /// kernel! {
 ///     /// Adds one to each of `len` values, one a block.
-///     fn bump(data: InOut<u32>, len: u32);
+///     ///
+///     /// # Safety
+///     /// A block touches its own value.
+///     unsafe fn bump(data: InOut<u32>, len: u32) {
+///         data.holds([len])?;
+///         Ok((len, 1).into())
+///     }
 /// }
 ///
 /// # fn main() -> Result<(), Error> {
@@ -39,7 +45,10 @@ const WAITS_SINCE: (u32, u32) = (9, 0);
 ///     block.write(at, &[value + 1])
 /// })]);
 /// let module = device.load(&image)?;
-/// let bump = module.kernel::<bump>()?; // checked against the compiled code
+/// // The parameters are checked against the compiled code; that it is the kernel that
+/// // is declared is vouched for here.
+/// // SAFETY: the twin above does what the declaration says.
+/// let bump = unsafe { module.kernel::<bump>() }?;
 /// assert_eq!(bump.signature().symbol, "bump");
 /// # Ok(())
 /// # }
@@ -131,7 +140,13 @@ impl fmt::Debug for Module {
 ///
 /// kernel! {
 ///     /// Adds one to each of `len` values, one a block.
-///     fn bump(data: InOut<u32>, len: u32);
+///     ///
+///     /// # Safety
+///     /// A block touches its own value.
+///     unsafe fn bump(data: InOut<u32>, len: u32) {
+///         data.holds([len])?;
+///         Ok((len, 1).into())
+///     }
 /// }
 ///
 /// # fn main() -> Result<(), Error> {
@@ -141,13 +156,15 @@ impl fmt::Debug for Module {
 /// #     let value = block.read::<u32>(at, 1)?[0];
 /// #     block.write(at, &[value + 1])
 /// # })]);
-/// let bump = device.load(&image)?.kernel::<bump>()?;
+/// let module = device.load(&image)?;
+/// // SAFETY: its twin does what the declaration says.
+/// let loaded = unsafe { module.kernel::<bump>() }?;
 /// let data = device.persistent_from("data", &[1_u32, 2, 3, 4])?;
 /// // Once for each capture: the graph keeps the code.
 /// let (graph, ()) = device.capture::<_, Error>("step", |cap| {
-///     cap.origin().launch(&bump, (4, 1), (&data, 4))
+///     cap.origin().launch(&loaded, bump { data: &data, len: 4 })
 /// })?;
-/// drop(bump);
+/// drop(loaded);
 /// graph.replay(&device.stream("replay")?)?;
 /// assert_eq!(data.download()?, [2, 3, 4, 5]);
 /// # Ok(())

@@ -35,7 +35,7 @@
 /// a scalar that implements [`Scalar`](crate::kernel::Scalar). The symbol is the
 /// name, so declare the kernel `extern "C"` in CUDA C++. The
 /// type has no value of its name, so that a variable may have it: name the
-/// kernel by type, `module.kernel::<scale>()`.
+/// kernel by type, `module.kernel::<scale>()`. No parameter has the kernel's own name.
 ///
 /// ```
 /// use streamweir_sched::kernel;
@@ -89,9 +89,9 @@
 ///     ///
 ///     /// # Safety
 ///     /// Blocks share the first `len` elements out evenly and write a sum each.
-///     pub unsafe fn sums(input: In<f32>, sums: Out<f32>, len: u32; blocks: u32) on device {
+///     pub unsafe fn sums(input: In<f32>, output: Out<f32>, len: u32; blocks: u32) on device {
 ///         input.holds([len])?;
-///         sums.holds([blocks])?;
+///         output.holds([blocks])?;
 ///         Ok((blocks, if device.capability >= (9, 0) { 512 } else { 256 }).into())
 ///     }
 /// }
