@@ -19,7 +19,7 @@
 // What an engine holds.
 pub use streamweir_sched::{
     Capture, CaptureOptions, Device, DeviceStream, Event, Graph, LoadedKernel, Module, Persistent,
-    Pinned, ReplayGroup, Scratch, Stream,
+    Pinned, ReplayGroup, Scratch, Stream, Table,
 };
 
 // How a capture is made, what becomes of it, and what went wrong.

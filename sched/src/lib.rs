@@ -39,7 +39,7 @@ pub use capture::{
 pub use capture::{Binder, Place};
 pub use device::{
     Damage, Device, DeviceStream, Event, GuardReport, LoadedKernel, Module, Persistent, Pinned,
-    Side,
+    Side, Table,
 };
 pub use error::{Error, Result};
 pub use graph::{Graph, ReplayGroup};

@@ -6,7 +6,7 @@ use streamweir::kernel::{In, Out, Refusal, twin};
 use streamweir::trace::{NodeKind, Param};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{
-    Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent, kernel, part,
+    Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent, Table, kernel, part,
 };
 
 kernel! {
@@ -39,6 +39,26 @@ kernel! {
     #[in_place(input, output)]
     pub(crate) unsafe fn double(input: In<u32>, output: Out<u32>, len: u32) {
         input.holds([len])?;
+        output.holds([len])?;
+        Ok((len, 1).into())
+    }
+}
+
+kernel! {
+    /// `output[i] = sum over the table of its buffers' element i`.
+    ///
+    /// # Safety
+    /// A block reads its own element of each buffer and writes its own, and none from
+    /// `len` on.
+    pub(crate) unsafe fn sum_table(from: Table<In<u32>>, output: Out<u32>, count: u32, len: u32) {
+        if from.len() < count.into() {
+            return Err(Refusal::Size {
+                dimension: "count",
+                value: count.into(),
+                requirement: "no more than the table has",
+            });
+        }
+        from.each_holds([len])?;
         output.holds([len])?;
         Ok((len, 1).into())
     }
@@ -309,4 +329,71 @@ fn what_is_written_shares_no_bytes_with_other_arguments() {
         panic!("{shifted}");
     };
     assert_eq!((first.as_str(), second.as_str()), ("input", "output"));
+}
+
+/// A table is written by the library alone: there is no way to it but a launch.
+#[test]
+fn a_table_is_touched_kept_and_judged_as_its_buffers() {
+    let rig = Rig::new();
+    let twins = vec![twin::<sum_table>(|block, (from, output, count, _)| {
+        let i = block.index()[0] as usize;
+        let addresses = block.read::<u64>(from.at(0), count as usize)?.to_vec();
+        let mut sum = 0;
+        for address in addresses {
+            sum += block.read::<u32>(address + 4 * i as u64, 1)?[0];
+        }
+        block.write(output.at(i), &[sum])
+    })];
+    let module = rig.device.load(&ModuleImage::Sim(twins)).unwrap();
+    // SAFETY: the module has the twin of this declaration.
+    let sum = unsafe { module.kernel::<sum_table>() }.unwrap();
+    let made = |len: usize| {
+        rig.device
+            .persistent_from("row", &vec![5_u32; len])
+            .unwrap()
+    };
+    let rows = [made(4), made(4), made(4)];
+    let table = |rows: [&Persistent<u32>; 3]| rig.device.table::<In<u32>>("rows", &rows).unwrap();
+    let from = &table([&rows[0], &rows[1], &rows[2]]);
+    let short = made(3);
+    let shorter = table([&rows[0], &rows[1], &short]);
+    let args = |from, count| sum_table {
+        from,
+        output: &rig.y,
+        count,
+        len: N,
+    };
+
+    for (from, count) in [(&shorter, 3), (from, 4)] {
+        let error = refused(&rig, |run| run.origin().launch(&sum, args(from, count)));
+        assert!(matches!(error, Error::Arguments { .. }), "{error}");
+    }
+    let written = sum_table {
+        from,
+        output: &rows[1],
+        count: 3,
+        len: N,
+    };
+    let error = refused(&rig, |run| run.origin().launch(&sum, written));
+    assert!(matches!(error, Error::SharedBytes { .. }), "{error}");
+
+    let race = rig.device.capture::<_, Error>("race", |cap| {
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        side.fill(&rows[2], 0)?;
+        main.launch(&sum, args(from, 3))?;
+        cap.join(&main, side).map(drop)
+    });
+    let error = race.map(drop).unwrap_err();
+    let report = error.report().expect("a report");
+    assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
+
+    let (graph, ()) = rig
+        .device
+        .capture::<_, Error>("kept", |cap| cap.origin().launch(&sum, args(from, 3)))
+        .unwrap();
+    drop(rows);
+    rig.device.synchronize().unwrap();
+    graph.replay(&rig.device.stream("replay").unwrap()).unwrap();
+    assert_eq!(rig.y.download().unwrap(), [15; 4]);
 }

@@ -2,10 +2,11 @@
 
 use streamweir_trace::{AccessMode, ByteRange};
 
-use super::buffer::{Buffer, Place};
+use super::buffer::{Buffer, Memory, Place};
 use super::lane::VisibleOn;
 use super::recorder::Recorder;
-use super::recording::{Draft, Pointer};
+use super::recording::{BufferKey, Draft, Pointer};
+use crate::device::Table;
 use crate::driver::{LaunchShape, ParamSlot};
 use crate::error::Result;
 use crate::kernel::{
@@ -107,6 +108,17 @@ unsafe impl<S: BufferSpec, L, B: Arg<S, L>, const N: usize> Arg<[S; N], L> for [
     }
 }
 
+// SAFETY: the parameter is the table's address.
+unsafe impl<S: BufferSpec, L> Arg<Table<S>, L> for &Table<S> {
+    fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
+        binder.pointer(at, self.addresses.place(), AccessMode::Read)?;
+        self.entries.iter().try_for_each(|entry| {
+            let place = Place::whole(Memory::Persistent(entry), entry.range.len());
+            binder.touch(at, &place, S::MODE, true).map(drop)
+        })
+    }
+}
+
 // SAFETY: the parameter is the value.
 unsafe impl<S: Scalar, L> Arg<S, L> for S {
     fn bind(&self, binder: &mut Binder<'_>, at: u32) -> Result<()> {
@@ -151,26 +163,39 @@ impl<'a> Binder<'a> {
     }
 
     fn pointer(&mut self, at: u32, place: Place<'_>, mode: AccessMode) -> Result<()> {
-        let buffer = self.recorder.touch(self.draft, &place, mode)?;
-        let start = place.memory.range().start;
-        let address = start + place.pointer;
-        let param = (self.next - 1) as u32;
+        let buffer = self.touch(at, &place, mode, false)?;
         self.draft.pointers.push(Pointer {
-            param,
+            param: (self.next - 1) as u32,
             at,
             buffer,
             offset: place.pointer,
         });
+        let address = place.memory.range().start + place.pointer;
+        self.bytes(at, &address.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Notes that the launch touches a place, whose address stands at `at` or in the
+    /// table there.
+    fn touch(
+        &mut self,
+        at: u32,
+        place: &Place<'_>,
+        mode: AccessMode,
+        in_table: bool,
+    ) -> Result<BufferKey> {
+        let buffer = self.recorder.touch(self.draft, place, mode)?;
+        let start = place.memory.range().start;
         self.draft.bound.push(Bound {
-            param,
+            param: (self.next - 1) as u32,
             at,
-            address,
+            in_table,
+            address: start + place.pointer,
             reach: place.end.saturating_sub(place.pointer),
             touched: ByteRange::new(start + place.bytes.start, start + place.bytes.end),
             mode,
         });
-        self.bytes(at, &address.to_ne_bytes());
-        Ok(())
+        Ok(buffer)
     }
 
     fn bytes(&mut self, at: u32, value: &[u8]) {

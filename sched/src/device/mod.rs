@@ -13,6 +13,7 @@ mod inner;
 mod persistent;
 mod pinned;
 mod stream;
+mod table;
 
 pub use check::{Damage, GuardReport};
 pub(crate) use code::KernelInfo;
@@ -25,3 +26,4 @@ pub(crate) use persistent::PersistentInner;
 pub use pinned::Pinned;
 pub(crate) use stream::EventInner;
 pub use stream::{DeviceStream, Event};
+pub use table::Table;

@@ -126,6 +126,35 @@ impl Extent {
     }
 }
 
+/// A table of buffers as a kernel's check sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableExtent {
+    len: u64,
+    least: Extent,
+}
+
+impl TableExtent {
+    /// How many buffers it has.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Itself, when each of its buffers has as many elements as the product of `dims`
+    /// says.
+    ///
+    /// # Errors
+    /// When one has fewer.
+    pub fn each_holds<D: Into<u64>, const N: usize>(self, dims: [D; N]) -> Result<Self, Refusal> {
+        self.least.holds(dims)?;
+        Ok(self)
+    }
+}
+
 /// An address that was bound to a parameter: what of the buffer the kernel can
 /// reach from it, and what of it the kernel touches.
 #[derive(Clone, Copy, Debug)]
@@ -133,6 +162,8 @@ pub(crate) struct Bound {
     pub(crate) param: u32,
     /// Where in the parameter it stands, in bytes.
     pub(crate) at: u32,
+    /// Whether it stands not there, but in the table whose address does.
+    pub(crate) in_table: bool,
     pub(crate) address: u64,
     /// Bytes from the address to the end of the buffer.
     pub(crate) reach: u64,
@@ -208,13 +239,36 @@ impl<'a> Argument<'a> {
         let bound = self
             .bound
             .iter()
-            .find(|bound| (bound.param, bound.at) == (self.index, self.at))?;
+            .find(|bound| self.is_of(bound) && !bound.in_table)?;
         Some(Extent {
             param: self.name,
             address: bound.address,
             bytes: bound.reach,
             element: size as u64,
         })
+    }
+
+    /// A table of buffers, in elements of `size` bytes.
+    pub fn table(&self, size: usize) -> TableExtent {
+        let table = self.buffer(size_of::<u64>());
+        let entries = self
+            .bound
+            .iter()
+            .filter(|bound| self.is_of(bound) && bound.in_table);
+        let least = entries.map(|entry| entry.reach).min().unwrap_or(u64::MAX);
+        TableExtent {
+            len: table.len(),
+            least: Extent {
+                bytes: least,
+                element: size as u64,
+                address: 0,
+                ..table
+            },
+        }
+    }
+
+    fn is_of(&self, bound: &Bound) -> bool {
+        (bound.param, bound.at) == (self.index, self.at)
     }
 
     /// The buffer, which is not null.

@@ -30,7 +30,8 @@
 /// # Parameters
 /// A buffer is `In<T>`, `Out<T>`, `InOut<T>` or `Atomic<T>` from
 /// [`kernel`](mod@crate::kernel); one that may be null is an `Option` of these; `N` of
-/// them, passed by value, are an array of them. A struct with buffers among its fields
+/// them, passed by value, are an array of them; a [`Table`](crate::Table) of them lies in
+/// device memory. A struct with buffers among its fields
 /// is declared by the same macro, and is a parameter like any other. Every other type is
 /// a scalar that implements [`Scalar`](crate::kernel::Scalar). The symbol is the
 /// name, so declare the kernel `extern "C"` in CUDA C++. The

@@ -38,7 +38,7 @@ mod spec;
 pub(crate) use check::Bound;
 #[doc(hidden)]
 pub use check::{Argument, Given};
-pub use check::{Extent, Refusal};
+pub use check::{Extent, Refusal, TableExtent};
 pub use element::{Element, Ptr, Scalar};
 #[doc(hidden)]
 pub use signature::{FieldShape, fields, layout};
