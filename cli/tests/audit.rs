@@ -94,15 +94,28 @@ fn an_entry_has_the_documented_fields() {
         .iter()
         .map(|h| json!([h["rule"], h["first"]["node"], h["second"]["node"]]))
         .collect();
-    // The shared expert's product reads what the routed experts alter twice.
-    assert_eq!(json!(pairs), json!([["R1", 1, 5], ["R1", 1, 6]]));
+    // The shared expert's product reads what the routed experts alter twice, and one
+    // join mends both.
+    assert_eq!(json!(pairs), json!([["R1", 1, 5]]));
+    let members = &hazards[0]["members"];
+    assert_eq!(members.as_array().map(Vec::len), Some(1));
+    assert_eq!(members[0][0]["node"], 1);
+    assert_eq!(members[0][1]["node"], 6);
     for hazard in hazards {
         let mut fields = keys(hazard);
         fields.sort_unstable();
         assert_eq!(
             fields,
             [
-                "buffers", "bytes", "first", "fix", "proven", "rule", "second"
+                "buffers",
+                "bytes",
+                "first",
+                "fix",
+                "members",
+                "otherwise",
+                "proven",
+                "rule",
+                "second"
             ]
         );
         assert_eq!(hazard["proven"], true);

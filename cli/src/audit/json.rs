@@ -43,6 +43,10 @@ struct Entries {
     bytes: [String; 2],
     proven: bool,
     fix: String,
+    /// What else would mend it, and keep the overlap.
+    otherwise: Vec<String>,
+    /// The other pairs of nodes that the same fix mends.
+    members: Vec<[Place; 2]>,
 }
 
 #[derive(Serialize)]
@@ -111,6 +115,10 @@ fn entry(hazard: &Hazard) -> Entries {
         bytes: [hazard.bytes.start, hazard.bytes.end].map(|bound| format!("{bound:#x}")),
         proven: hazard.proven,
         fix: hazard.help.clone(),
+        otherwise: hazard.otherwise.clone(),
+        members: (hazard.members.iter())
+            .map(|pair| [place(&pair.first), place(&pair.second)])
+            .collect(),
     }
 }
 

@@ -124,9 +124,12 @@ fn clocks_and_verifier_agree_with_the_closure() {
             .hazards
             .iter()
             .filter(|hazard| hazard.rule == Rule::UnorderedConflict)
-            .map(|hazard| {
-                let second = hazard.second.as_ref().and_then(|site| site.node);
-                (hazard.first.node.unwrap(), second.unwrap())
+            .flat_map(|hazard| {
+                // Pairs that one join mends are one hazard.
+                let others = (hazard.members.iter()).map(|pair| (&pair.first, &pair.second));
+                let own = hazard.second.as_ref().map(|second| (&hazard.first, second));
+                let pairs = own.into_iter().chain(others);
+                pairs.map(|(first, second)| (first.node.unwrap(), second.node.unwrap()))
             })
             .collect();
         for (then, (_, clock)) in nodes.iter().enumerate() {

@@ -6,6 +6,7 @@ use streamweir_trace::{AccessMode, BufferId, BufferKind, NodeId, StreamId};
 use crate::context::Context;
 use crate::findings::{Finding, Group};
 use crate::fix::Fix;
+use crate::rule::Rule;
 use crate::site::{buffer_label, node_title};
 
 /// The fix in words. Where the host let go of a buffer while a node could still use
@@ -78,12 +79,19 @@ pub(super) fn otherwise(context: &Context<'_>, group: &Group) -> Vec<String> {
             }
             all
         }
-        // What reads the bytes wants what the other one has written.
-        [Some(a), None] if lead.modes[1] == Some(AccessMode::Write) => vec![format!(
-            "let {} write bytes of its own instead of {}",
-            node(context, before),
-            buffer_label(trace, a)
-        )],
+        // What reads the bytes wants what the other one has written, so only the
+        // later writer of a conflict can do without them.
+        [Some(a), None]
+            if lead.rule == Rule::UnorderedConflict
+                && lead.second == Some(before)
+                && lead.modes[1] == Some(AccessMode::Write) =>
+        {
+            vec![format!(
+                "let {} write bytes of its own instead of {}",
+                node(context, before),
+                buffer_label(trace, a)
+            )]
+        }
         _ => Vec::new(),
     }
 }
