@@ -1,23 +1,16 @@
 //! How long a plan may be looked for.
 //!
-//! Work is counted in steps: one step is one neighbour of a buffer looked at, so
-//! that its cost hardly depends on the problem. The same steps give the same plan
-//! on any machine. A deadline stops the search earlier, wherever it is; what has
-//! been found by then is a valid plan too, only which one it is depends on the
-//! machine then.
+//! A budget is a number of steps or a time. One step is one neighbour of a buffer looked at, so
+//! that its cost hardly depends on the problem, and the same steps give the same plan on any
+//! machine. A time is used until it is over, and then it is the machine on which it depends how
+//! far the search came; what has been found by then is a valid plan too.
 
 use std::time::{Duration, Instant};
-
-/// Steps for each millisecond of a budget given in time: what one core of a
-/// small machine does with something to spare, so that the steps are used up
-/// before the time is and the plan is the same in every run.
-const STEPS_PER_MILLISECOND: u64 = 60_000;
 
 /// A bound on the work that goes into one plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// The most steps. The first layout, which is always made, is not counted
-    /// against it.
+    /// The most steps. The first layout is always made.
     pub steps: u64,
     /// When to stop at the latest.
     pub deadline: Option<Instant>,
@@ -32,12 +25,10 @@ impl Budget {
         }
     }
 
-    /// About this much time, from now on: so many steps as a small machine does
-    /// in it, and a deadline at its end.
+    /// So much time, from now on.
     pub fn time(time: Duration) -> Self {
-        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
-            steps: milliseconds.saturating_mul(STEPS_PER_MILLISECOND),
+            steps: u64::MAX,
             deadline: Instant::now().checked_add(time),
         }
     }
@@ -49,6 +40,7 @@ const LOOK_EVERY: u64 = 1 << 14;
 /// What is left of a budget.
 #[derive(Debug)]
 pub(crate) struct Meter {
+    /// Steps that may still be taken.
     left: u64,
     until_look: u64,
     deadline: Option<Instant>,
@@ -88,6 +80,22 @@ impl Meter {
 
     pub(crate) fn left(&self) -> u64 {
         self.left
+    }
+
+    /// The share of `members` out of `all` in what is left, steps and time, as a meter of its
+    /// own; give what it has left back with [`reclaim`](Self::reclaim).
+    pub(crate) fn share(&mut self, members: u64, all: u64) -> Self {
+        let of = |what: u128| what * u128::from(members) / u128::from(all.max(1));
+        let steps = of(u128::from(self.left)) as u64;
+        let deadline = self.deadline.map(|at| {
+            let now = Instant::now();
+            let time = of(at.saturating_duration_since(now).as_nanos());
+            now + Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX))
+        });
+        Self {
+            deadline,
+            ..self.part(steps)
+        }
     }
 
     /// A part of what is left, as a meter of its own; give what it has left

@@ -63,7 +63,7 @@ impl fmt::Display for FloorKind {
 }
 
 /// The floor of buffers that need so many bytes each, alignment included. Their
-/// sum has to fit 64 bits.
+/// sum has to fit 63 bits.
 ///
 /// # Panics
 /// When there is not one number for each life.

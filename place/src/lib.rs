@@ -44,13 +44,13 @@
 #![forbid(unsafe_code)]
 
 mod budget;
-mod conflict;
+mod eject;
 mod exact;
 mod fit;
 mod floor;
-mod improve;
 mod lives;
 mod narrow;
+mod neighbours;
 mod order;
 mod pool;
 mod problem;

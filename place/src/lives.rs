@@ -113,6 +113,11 @@ impl Lives {
         self.axes <= 1
     }
 
+    /// How many axes there are.
+    pub(crate) fn axes(&self) -> usize {
+        self.axes
+    }
+
     /// Whether all of `a` is before all of `b`. Panics when there is no such
     /// life.
     #[inline]
@@ -193,8 +198,9 @@ pub(crate) struct Chains {
     pub(crate) loose: Vec<u32>,
 }
 
+/// Whether a clock reaches no further than another one on any axis.
 #[inline]
-fn within(end: &[u32], begin: &[u32]) -> bool {
+pub(crate) fn within(end: &[u32], begin: &[u32]) -> bool {
     end.iter().zip(begin).all(|(end, begin)| end <= begin)
 }
 

@@ -5,14 +5,13 @@
 //! worked on; when it cannot be lowered any more, neither can the pool.
 
 use crate::budget::Meter;
-use crate::conflict::Conflicts;
+use crate::eject::{Eject, Layout};
 use crate::exact::Exact;
 use crate::fit::{Fit, Gap, Sizes};
-use crate::improve::{Arranged, improve};
-use crate::lives::Lives;
+use crate::lives::{Lives, within};
 use crate::narrow::Narrow;
-use crate::order;
-use crate::rng::Rng;
+use crate::neighbours::Neighbours;
+use crate::order::ORDERS;
 use crate::section::Sections;
 
 /// The most buffers that the exact search is tried on. It calls itself once for
@@ -28,20 +27,17 @@ pub(crate) struct Pool<'a> {
     pub(crate) bytes: &'a [u64],
     pub(crate) align: &'a [u64],
     pub(crate) lives: &'a Lives,
-    pub(crate) conflicts: &'a Conflicts,
-}
-
-/// A layout of a pool.
-pub(crate) struct Layout {
-    pub(crate) offsets: Vec<u64>,
-    pub(crate) height: u64,
 }
 
 impl Pool<'_> {
     /// A layout that is as low as can be found, or no higher than `enough`.
     pub(crate) fn plan(&self, enough: u64, meter: &mut Meter) -> Layout {
         let parts = self.parts();
-        let mut jobs: Vec<Job<'_>> = parts.iter().map(|part| part.job(enough, meter)).collect();
+        let neighbours = parts.iter().map(|part| Neighbours::new(&part.lives));
+        let neighbours: Vec<Neighbours<'_>> = neighbours.collect();
+        let pairs = parts.iter().zip(&neighbours);
+        let jobs = pairs.map(|(part, neighbours)| part.job(neighbours, enough, meter));
+        let mut jobs: Vec<Job<'_>> = jobs.collect();
         let enough = jobs.iter().map(|job| job.floor).fold(enough, u64::max);
         while let Some(job) = jobs.iter_mut().max_by_key(|job| job.best.height) {
             if job.best.height <= enough || job.is_lowest() || meter.is_spent() {
@@ -49,9 +45,10 @@ impl Pool<'_> {
             }
             job.turn(enough, meter);
         }
+        // What nothing touches is in nobody's way anywhere.
         let mut layout = Layout {
             offsets: vec![0; self.bytes.len()],
-            height: 0,
+            height: self.untouched().max().unwrap_or(0),
         };
         for (part, job) in parts.iter().zip(&jobs) {
             layout.height = layout.height.max(job.best.height);
@@ -62,34 +59,46 @@ impl Pool<'_> {
         layout
     }
 
-    /// The buffers that are connected by conflicts, in the order of their first.
+    /// The bytes of each buffer that nothing touches.
+    fn untouched(&self) -> impl Iterator<Item = u64> {
+        let all = (0..).zip(self.bytes);
+        all.filter(|&(at, _)| self.lives.span(at).is_none())
+            .map(|(_, &bytes)| bytes)
+    }
+
+    /// The buffers that are connected by conflicts. Such parts are one after the other in the
+    /// order of the lives, and hence in the order of their spans: between two of them all that
+    /// comes before has ended when anything begins that comes after.
     fn parts(&self) -> Vec<Part> {
-        let count = self.bytes.len();
-        let mut number = vec![u32::MAX; count];
-        let mut parts = 0;
-        let mut open = Vec::new();
-        for first in 0..count as u32 {
-            if number[first as usize] != u32::MAX {
-                continue;
+        let touched = (0..self.bytes.len() as u32).zip(0..);
+        let touched = touched.filter_map(|(at, place)| Some((self.lives.span(place)?, at)));
+        let mut order: Vec<_> = touched.collect();
+        order.sort_unstable();
+        let axes = self.lives.axes();
+        // For each place in the order what is reached when all from there on begin.
+        let mut begun = vec![u32::MAX; axes * (order.len() + 1)];
+        for (place, &(_, at)) in order.iter().enumerate().rev() {
+            let (here, later) = begun[place * axes..].split_at_mut(axes);
+            let own = self.lives.begin(at as usize).iter().zip(later);
+            for (least, (&own, &mut later)) in here.iter_mut().zip(own) {
+                *least = own.min(later);
             }
-            number[first as usize] = parts;
-            open.push(first);
-            while let Some(at) = open.pop() {
-                for &other in self.conflicts.of_item(at) {
-                    if number[other as usize] == u32::MAX {
-                        number[other as usize] = parts;
-                        open.push(other);
-                    }
-                }
+        }
+        let mut parts = Vec::new();
+        let mut members = Vec::new();
+        let mut ended = vec![0; axes];
+        for (place, &(_, at)) in order.iter().enumerate() {
+            members.push(at);
+            for (most, &end) in ended.iter_mut().zip(self.lives.end(at as usize)) {
+                *most = end.max(*most);
             }
-            parts += 1;
+            let rest = &begun[(place + 1) * axes..][..axes];
+            if within(&ended, rest) {
+                members.sort_unstable();
+                parts.push(Part::of(self, std::mem::take(&mut members)));
+            }
         }
-        let mut members = vec![Vec::new(); parts as usize];
-        for (at, &part) in (0_u32..).zip(&number) {
-            members[part as usize].push(at);
-        }
-        let parts = members.into_iter();
-        parts.map(|members| Part::of(self, members)).collect()
+        parts
     }
 }
 
@@ -99,7 +108,6 @@ struct Part {
     bytes: Vec<u64>,
     align: Vec<u64>,
     lives: Lives,
-    conflicts: Conflicts,
 }
 
 impl Part {
@@ -109,12 +117,16 @@ impl Part {
             bytes: pick(pool.bytes),
             align: pick(pool.align),
             lives: pool.lives.of(&members),
-            conflicts: pool.conflicts.among(&members),
             members,
         }
     }
 
-    fn job(&self, enough: u64, meter: &mut Meter) -> Job<'_> {
+    fn job<'a>(
+        &'a self,
+        neighbours: &'a Neighbours<'a>,
+        enough: u64,
+        meter: &mut Meter,
+    ) -> Job<'a> {
         let sizes = Sizes {
             bytes: &self.bytes,
             align: &self.align,
@@ -122,83 +134,88 @@ impl Part {
         let totals = Sections::new(&self.lives).totals(&self.bytes);
         let floor = totals.into_iter().chain(self.bytes.iter().copied()).max();
         let floor = floor.unwrap_or(0);
-        let fit = Fit::new(sizes, &self.conflicts);
+        let fit = Fit::new(sizes, neighbours);
         let best = self.first(&fit, enough.max(floor), meter);
         let most = if self.lives.has_one_axis() {
             MOST_EXACT
         } else {
             MOST_EXACT_PARTIAL
         };
-        let exact = || Exact::new(sizes, &self.lives, &self.conflicts);
+        let list = neighbours.list().filter(|_| self.bytes.len() <= most);
+        let exact = list.map(|list| Exact::new(sizes, &self.lives, list));
         Job {
             floor,
-            search: (self.bytes.len() <= most).then(|| Narrow::new(exact(), floor)),
-            rng: Rng::new(self.bytes.len() as u64),
+            exact: exact.map(|exact| Narrow::new(exact, floor)),
+            eject: Eject::new(fit, &self.lives, floor),
             steps: FIRST_TURN,
-            fit,
             best,
         }
     }
 
-    /// The lowest layout of the portfolio.
-    fn first(&self, fit: &Fit<'_>, enough: u64, meter: &mut Meter) -> Arranged {
-        let mut best: Option<Arranged> = None;
+    /// The lowest layout of the first orders: of one, and of more where that is quick.
+    fn first(&self, fit: &Fit<'_>, enough: u64, meter: &mut Meter) -> Layout {
         let mut fit = fit.clone();
-        let work = self.conflicts.len() as u64 + 8 * self.bytes.len() as u64;
-        for order in order::portfolio(&self.lives, &self.bytes, &self.conflicts) {
-            for gap in [Gap::Best, Gap::First] {
-                let height = best.as_ref().map_or(u64::MAX, |best| best.height);
-                if height <= enough || (best.is_some() && !meter.take(work)) {
-                    break;
-                }
-                if let Some(height) = fit.place_all(&order, gap, height) {
-                    best = Some(Arranged {
-                        order: order.clone(),
-                        gap,
-                        offsets: fit.offsets.clone(),
-                        height,
-                    });
-                }
+        let mut best = Layout::default();
+        let mut took = 0;
+        let ways = ORDERS
+            .iter()
+            .flat_map(|&order| [(order, Gap::Best), (order, Gap::First)]);
+        for (number, (order, gap)) in ways.enumerate() {
+            let below = if number == 0 { u64::MAX } else { best.height };
+            if number > 0 && (below <= enough || took > ORDER_STEPS || meter.is_spent()) {
+                break;
             }
+            let Some(order) = order.sort(&self.lives, &self.bytes, fit.neighbours) else {
+                continue;
+            };
+            let before = meter.left();
+            if let Some(height) = fit.place_all(&order, gap, below, meter) {
+                let offsets = fit.offsets.clone();
+                best = Layout { offsets, height };
+            }
+            took += before - meter.left();
         }
-        best.unwrap_or_default()
+        best
     }
 }
+
+/// Steps after which no other order is tried: the local search gets further with them.
+const ORDER_STEPS: u64 = 1 << 21;
 
 /// Steps of the local search in the first turn. Turns grow: a problem that one of
 /// the two searches solves quickly is not kept waiting by the other.
 const FIRST_TURN: u64 = 1 << 17;
 
 /// How many times as many steps the exact search has.
-const EXACT_SHARE: u64 = 4;
+const EXACT_SHARE: u64 = 2;
 
 /// The work on one part.
 struct Job<'a> {
-    /// No layout of this part is lower.
+    /// No layout is lower than this.
     floor: u64,
-    fit: Fit<'a>,
-    best: Arranged,
-    search: Option<Narrow<'a>>,
-    rng: Rng,
+    best: Layout,
+    eject: Eject<'a>,
+    exact: Option<Narrow<'a>>,
+    /// Of the next turn.
     steps: u64,
 }
 
 impl Job<'_> {
     /// Whether it is proved that no layout of this part is lower.
     fn is_lowest(&self) -> bool {
-        let search = self.search.as_ref();
-        search.is_some_and(|search| search.proves(self.best.height))
+        let exact = self.exact.as_ref();
+        exact.is_some_and(|exact| exact.proves(self.best.height))
     }
 
     /// Works on the layout for a while.
     fn turn(&mut self, enough: u64, meter: &mut Meter) {
         let best = &mut self.best;
         let mut part = meter.part(self.steps);
-        improve(&self.fit, best, enough, &mut part, &mut self.rng);
+        self.eject.improve(best, enough, &mut part);
         meter.reclaim(&part);
-        if let Some(search) = &mut self.search {
+        if let Some(exact) = &mut self.exact {
             let mut part = meter.part(self.steps.saturating_mul(EXACT_SHARE));
-            search.turn(best, enough, &mut part);
+            exact.turn(best, enough, &mut part);
             meter.reclaim(&part);
         }
         self.steps = self.steps.saturating_mul(2);

@@ -4,7 +4,6 @@ use streamweir_trace::ByteRange;
 use thiserror::Error;
 
 use crate::budget::{Budget, Meter};
-use crate::conflict::Conflicts;
 use crate::floor::{Floor, floor};
 use crate::lives::Lives;
 use crate::pool::Pool;
@@ -39,7 +38,6 @@ pub struct Problem {
     /// Bytes of each, rounded.
     held: Vec<u64>,
     lives: Lives,
-    conflicts: Conflicts,
 }
 
 /// Why there is no plan for some buffers.
@@ -68,11 +66,6 @@ pub enum PlanError {
         /// The place of the buffer in the list.
         item: usize,
     },
-    /// There are too many pairs that may not share bytes.
-    #[error(
-        "more than 2^26 pairs of buffers are in use at the same time; plan smaller parts of the work each for itself"
-    )]
-    TooManyConflicts,
 }
 
 /// No layout reaches further than this, whatever gaps alignment leaves.
@@ -90,11 +83,10 @@ pub struct Plan {
 }
 
 impl Problem {
-    /// Checks the numbers and finds the conflicts.
+    /// Checks the numbers.
     ///
     /// # Errors
-    /// When the lists do not go together, an alignment is 0, the sizes fit no
-    /// address, or too many buffers are in use at once.
+    /// When the lists do not go together, an alignment is 0, or the sizes fit no address.
     pub fn new(items: Vec<Item>, lives: Lives) -> Result<Self, PlanError> {
         if items.len() != lives.len() {
             return Err(PlanError::Lengths {
@@ -120,13 +112,7 @@ impl Problem {
                 _ => return Err(PlanError::TooLarge { item: at }),
             }
         }
-        let conflicts = Conflicts::new(&lives).ok_or(PlanError::TooManyConflicts)?;
-        Ok(Self {
-            items,
-            held,
-            lives,
-            conflicts,
-        })
+        Ok(Self { items, held, lives })
     }
 
     /// The buffers.
@@ -190,7 +176,6 @@ impl Problem {
                 bytes: &self.held,
                 align: &align,
                 lives: &self.lives,
-                conflicts: &self.conflicts,
             };
             let found = pool.plan(capacity.unwrap_or(0), &mut meter);
             plan.height = found.height;
@@ -215,11 +200,9 @@ impl Problem {
                 bytes: &bytes,
                 align: &align,
                 lives: &lives,
-                conflicts: &self.conflicts.among(&members),
             };
-            let share = u128::from(meter.left()) * members.len() as u128 / u128::from(waiting);
+            let mut part = meter.share(members.len() as u64, waiting);
             waiting -= members.len() as u64;
-            let mut part = meter.part(share as u64);
             let found = pool.plan(goal, &mut part);
             meter.reclaim(&part);
             let start = plan.height.next_multiple_of(widest);

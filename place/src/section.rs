@@ -13,8 +13,7 @@ use crate::lives::Lives;
 pub(crate) struct Sections {
     /// For each buffer its sections, from the first up to and without the last.
     pub(crate) of: Vec<(u32, u32)>,
-    /// The buffers of each section.
-    pub(crate) members: Vec<Vec<u32>>,
+    count: usize,
 }
 
 impl Sections {
@@ -30,45 +29,70 @@ impl Sections {
         events.sort_unstable();
         let mut sections = Self {
             of: vec![(0, 0); lives.len()],
-            members: Vec::new(),
+            count: 0,
         };
-        let mut open: Vec<u32> = Vec::new();
-        let mut place = vec![0_usize; lives.len()];
         let mut grew = false;
         for (_, ends, at) in events {
             if !ends {
-                sections.of[at as usize].0 = sections.members.len() as u32;
-                place[at as usize] = open.len();
-                open.push(at);
+                sections.of[at as usize].0 = sections.count as u32;
                 grew = true;
                 continue;
             }
-            if grew {
-                sections.members.push(open.clone());
-                grew = false;
+            if std::mem::take(&mut grew) {
+                sections.count += 1;
             }
-            sections.of[at as usize].1 = sections.members.len() as u32;
-            let gap = place[at as usize];
-            open.swap_remove(gap);
-            if let Some(&moved) = open.get(gap) {
-                place[moved as usize] = gap;
-            }
+            sections.of[at as usize].1 = sections.count as u32;
         }
         sections
     }
 
-    /// The bytes of each section.
+    /// The buffers of each section.
+    pub(crate) fn members(&self) -> Vec<Vec<u32>> {
+        let mut members = vec![Vec::new(); self.count];
+        for (at, &(from, to)) in (0..).zip(&self.of) {
+            for section in &mut members[from as usize..to as usize] {
+                section.push(at);
+            }
+        }
+        members
+    }
+
+    /// The bytes of each section. Their sum over all buffers has to fit 63 bits.
     pub(crate) fn totals(&self, bytes: &[u64]) -> Vec<u64> {
-        let total = |members: &Vec<u32>| members.iter().map(|&at| bytes[at as usize]).sum();
-        self.members.iter().map(total).collect()
+        let mut change = vec![0_i64; self.count + 1];
+        for (&(from, to), &bytes) in self.of.iter().zip(bytes) {
+            change[from as usize] += bytes as i64;
+            change[to as usize] -= bytes as i64;
+        }
+        let mut total = 0;
+        change.truncate(self.count);
+        let totals = change.into_iter().map(|change| {
+            total += change;
+            total as u64
+        });
+        totals.collect()
     }
 
     /// For each buffer the most bytes of a section it is in.
     pub(crate) fn contention(&self, bytes: &[u64]) -> Vec<u64> {
-        let totals = self.totals(bytes);
+        // By power of two: the most over so many sections from each one on.
+        let mut most = vec![self.totals(bytes)];
+        while let Some(below) = most.last()
+            && below.len() > 1 << (most.len() - 1)
+        {
+            let half = 1 << (most.len() - 1);
+            let pairs = below.iter().zip(&below[half..]);
+            let above = pairs.map(|(&a, &b)| a.max(b)).collect();
+            most.push(above);
+        }
         let of = |&(from, to): &(u32, u32)| {
-            let totals = &totals[from as usize..to as usize];
-            totals.iter().copied().max().unwrap_or(0)
+            let (from, to) = (from as usize, to as usize);
+            // Two runs of a power of two that together are the range.
+            let Some(power) = (to - from).checked_ilog2() else {
+                return 0;
+            };
+            let run = &most[power as usize];
+            run[from].max(run[to - (1 << power)])
         };
         self.of.iter().map(of).collect()
     }

@@ -36,9 +36,9 @@ use std::collections::HashMap;
 use self::search::{Part, Search};
 pub(crate) use self::taste::{Taste, units};
 use crate::budget::Meter;
-use crate::conflict::Conflicts;
 use crate::fit::Sizes;
 use crate::lives::Lives;
+use crate::neighbours::List;
 use crate::section::Sections;
 
 /// How a search ended.
@@ -55,8 +55,10 @@ pub(crate) enum Outcome {
 /// What a search needs to know and does not change.
 pub(crate) struct Exact<'a> {
     sizes: Sizes<'a>,
-    conflicts: &'a Conflicts,
+    conflicts: &'a List,
     sections: Sections,
+    /// The buffers of each section.
+    members: Vec<Vec<u32>>,
     /// For each buffer the most bytes of a section it is in.
     contention: Vec<u64>,
     /// For each buffer the last section that it or a later conflict begins in:
@@ -66,7 +68,7 @@ pub(crate) struct Exact<'a> {
 }
 
 impl<'a> Exact<'a> {
-    pub(crate) fn new(sizes: Sizes<'a>, lives: &'a Lives, conflicts: &'a Conflicts) -> Self {
+    pub(crate) fn new(sizes: Sizes<'a>, lives: &'a Lives, conflicts: &'a List) -> Self {
         let sections = Sections::new(lives);
         let reach = (0..lives.len() as u32).map(|at| {
             let others = conflicts.of_item(at).iter();
@@ -77,6 +79,7 @@ impl<'a> Exact<'a> {
         Self {
             reach: reach.collect(),
             contention: sections.contention(sizes.bytes),
+            members: sections.members(),
             sizes,
             conflicts,
             sections,
@@ -86,6 +89,19 @@ impl<'a> Exact<'a> {
 
     pub(crate) fn sizes(&self) -> Sizes<'a> {
         self.sizes
+    }
+
+    /// The greatest number that all sizes and alignments are multiples of.
+    pub(crate) fn grain(&self) -> u64 {
+        let both = self.sizes.bytes.iter().chain(self.sizes.align);
+        both.fold(0, |a, &b| greatest_divisor(a, b)).max(1)
+    }
+
+    /// A height that any order of placement keeps below.
+    pub(crate) fn ample(&self) -> u64 {
+        let widest = self.sizes.align.iter().max().copied().unwrap_or(0);
+        let each = self.sizes.bytes.iter().map(|bytes| bytes + widest);
+        each.fold(0, u64::saturating_add)
     }
 
     /// Looks for a layout that is no higher than `bound`.
@@ -128,4 +144,11 @@ impl<'a> Exact<'a> {
         }
         twins
     }
+}
+
+fn greatest_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

@@ -53,7 +53,7 @@ impl<'a, 'm> Search<'a, 'm> {
         meter: &'m mut Meter,
     ) -> Self {
         let sections = &exact.sections;
-        let floors = sections.members.iter();
+        let floors = exact.members.iter();
         Self {
             twin: exact.twins(&rank),
             rank,
@@ -241,7 +241,7 @@ impl<'a, 'm> Search<'a, 'm> {
 
     /// Finds the floor of a section anew.
     fn lift(&mut self, section: u32) -> u64 {
-        let members = &self.exact.sections.members[section as usize];
+        let members = &self.exact.members[section as usize];
         let mut found = (u64::MAX, 0);
         for &at in members {
             if self.offsets[at as usize] == UNPLACED {

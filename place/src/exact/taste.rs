@@ -37,12 +37,14 @@ const PLAIN: [[Trait; 3]; 4] = [
 
 /// The preferences that are worth another try with noise, and the part of the
 /// total by which that is changed.
-const NOISY: [([Trait; 3], f64); 5] = [
+const NOISY: [([Trait; 3], f64); 7] = [
     ([Trait::Total, Trait::Life, Trait::Area], 0.0),
-    ([Trait::Total, Trait::Life, Trait::Area], 0.05),
-    ([Trait::Total, Trait::Area, Trait::Life], 0.0),
-    ([Trait::Total, Trait::Area, Trait::Life], 0.05),
     ([Trait::Life, Trait::Area, Trait::Total], 0.0),
+    ([Trait::Total, Trait::Area, Trait::Life], 0.0),
+    ([Trait::Total, Trait::Life, Trait::Area], 0.05),
+    ([Trait::Total, Trait::Life, Trait::Area], 0.0),
+    ([Trait::Life, Trait::Area, Trait::Total], 0.0),
+    ([Trait::Total, Trait::Area, Trait::Life], 0.05),
 ];
 
 impl Taste {

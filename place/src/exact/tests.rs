@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::{Exact, Outcome, Taste};
 use crate::budget::{Budget, Meter};
-use crate::conflict::Conflicts;
 use crate::fit::Sizes;
 use crate::lives::{Life, Lives};
+use crate::neighbours::Neighbours;
 use crate::rng::Rng;
 
 /// Buffers with their sizes and alignments.
@@ -115,12 +115,13 @@ impl Case {
     fn check(&self) -> Result<(), TestCaseError> {
         let mut least = u64::MAX;
         self.least(&mut Vec::new(), 0, &mut least);
-        let conflicts = Conflicts::new(&self.lives).expect("few");
+        let neighbours = Neighbours::new(&self.lives);
+        let conflicts = neighbours.list().expect("few");
         let sizes = Sizes {
             bytes: &self.bytes,
             align: &self.align,
         };
-        let exact = Exact::new(sizes, &self.lives, &conflicts);
+        let exact = Exact::new(sizes, &self.lives, conflicts);
         for run in 0..12 {
             let solve = |bound: u64| {
                 let mut meter = Meter::new(Budget::steps(u64::MAX));
@@ -172,8 +173,9 @@ fn steps_that_are_used_up_prove_nothing() {
         bytes: &bytes,
         align: &align,
     };
-    let conflicts = Conflicts::new(&lives).expect("few");
-    let exact = Exact::new(sizes, &lives, &conflicts);
+    let neighbours = Neighbours::new(&lives);
+    let conflicts = neighbours.list().expect("few");
+    let exact = Exact::new(sizes, &lives, conflicts);
     let solve = |bound, steps| {
         let mut meter = Meter::new(Budget::steps(steps));
         exact.solve(bound, Taste::number(0), &mut meter)
@@ -218,12 +220,13 @@ fn what_is_possible_is_not_ruled_out() {
     let mut solved = 0;
     for seed in 0..120 {
         let case = cut(12 + (seed as usize % 8) * 6, height, seed);
-        let conflicts = Conflicts::new(&case.lives).expect("few");
+        let neighbours = Neighbours::new(&case.lives);
+        let conflicts = neighbours.list().expect("few");
         let sizes = Sizes {
             bytes: &case.bytes,
             align: &case.align,
         };
-        let exact = Exact::new(sizes, &case.lives, &conflicts);
+        let exact = Exact::new(sizes, &case.lives, conflicts);
         for run in 0..4 {
             // Some with room to spare.
             let bound = height + run * seed % 7;
