@@ -85,6 +85,11 @@ impl<'a> Eject<'a> {
         }
     }
 
+    /// Tells that no layout is lower than this.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.floor = self.floor.max(floor);
+    }
+
     /// Lowers `best` until it is no higher than `enough` or the steps are used up.
     pub(crate) fn improve(&mut self, best: &mut Layout, enough: u64, meter: &mut Meter) {
         while best.height > enough && !meter.is_spent() {

@@ -14,9 +14,24 @@ use crate::exact::{Exact, Outcome, Taste, units};
 /// The steps of the shortest run, as long as no run has gone from end to end.
 const UNIT: u64 = 1 << 16;
 
-/// How often a height between is tried, with another taste each time, before one
-/// nearer to the best layout is.
-const PATIENCE: u64 = 6;
+/// How many steps down there are to choose from, each half of the one before, the first half of
+/// what lies between the lowest height and the best layout.
+const STEPS: usize = 8;
+
+/// How runs one step down have ended, lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Record {
+    runs: u32,
+    reached: u32,
+}
+
+impl Record {
+    /// What part of the way a run may be hoped to make.
+    fn promise(self, step: usize) -> f64 {
+        let chance = f64::from(self.reached + 1) / f64::from(self.runs + 2);
+        chance / f64::from(2_u32 << step)
+    }
+}
 
 /// Runs over one set of buffers.
 pub(crate) struct Narrow<'a> {
@@ -31,8 +46,7 @@ pub(crate) struct Narrow<'a> {
     lowest: u64,
     /// How many there have been between.
     between: u64,
-    /// The runs between that found no layout, less [`PATIENCE`] for each that did.
-    failures: u64,
+    records: [Record; STEPS],
 }
 
 impl<'a> Narrow<'a> {
@@ -44,8 +58,13 @@ impl<'a> Narrow<'a> {
             unit: None,
             lowest: 0,
             between: 0,
-            failures: 0,
+            records: [Record::default(); STEPS],
         }
+    }
+
+    /// Tells that no layout is lower than this.
+    pub(crate) fn raise_floor(&mut self, floor: u64) {
+        self.low = self.low.max(floor);
     }
 
     /// Whether there is no layout lower than this.
@@ -66,18 +85,20 @@ impl<'a> Narrow<'a> {
             }
             let run = self.between;
             self.between += 1;
-            let parts = 2 << (self.failures / PATIENCE).min(32);
-            let down = ((best.height - lowest) / parts).max(1);
+            let promise = |step: &usize| self.records[*step].promise(*step);
+            let step = (0..STEPS).max_by(|a, b| promise(a).total_cmp(&promise(b)));
+            let step = step.unwrap_or(0);
+            let down = ((best.height - lowest) >> (step + 1)).max(1);
             let bound = best.height - down;
             let bound = (bound - bound % self.grain).max(lowest);
+            self.records[step].runs += 1;
             if self.attempt(best, bound, run, meter) {
-                self.failures = self.failures.saturating_sub(PATIENCE);
-            } else {
-                self.failures += 1;
-            }
-            if down <= self.grain {
-                // As near as can be: begin again further down.
-                self.failures = 0;
+                self.records[step].reached += 1;
+                // What lies between is another one now.
+                for record in &mut self.records {
+                    record.runs /= 2;
+                    record.reached /= 2;
+                }
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::budget::Meter;
 use crate::eject::{Eject, Layout};
 use crate::exact::Exact;
 use crate::fit::{Fit, Gap, Sizes};
+use crate::floor::floor;
 use crate::lives::{Lives, within};
 use crate::narrow::Narrow;
 use crate::neighbours::Neighbours;
@@ -40,6 +41,7 @@ impl Pool<'_> {
         let mut jobs: Vec<Job<'_>> = jobs.collect();
         let enough = jobs.iter().map(|job| job.floor).fold(enough, u64::max);
         while let Some(job) = jobs.iter_mut().max_by_key(|job| job.best.height) {
+            let enough = enough.max(job.floor);
             if job.best.height <= enough || job.is_lowest() || meter.is_spent() {
                 break;
             }
@@ -144,7 +146,10 @@ impl Part {
         let list = neighbours.list().filter(|_| self.bytes.len() <= most);
         let exact = list.map(|list| Exact::new(sizes, &self.lives, list));
         Job {
+            bytes: &self.bytes,
+            lives: &self.lives,
             floor,
+            knows_floor: self.lives.has_one_axis(),
             exact: exact.map(|exact| Narrow::new(exact, floor)),
             eject: Eject::new(fit, &self.lives, floor),
             steps: FIRST_TURN,
@@ -187,12 +192,20 @@ const ORDER_STEPS: u64 = 1 << 21;
 const FIRST_TURN: u64 = 1 << 17;
 
 /// How many times as many steps the exact search has.
-const EXACT_SHARE: u64 = 2;
+const EXACT_SHARE: u64 = 3;
+
+/// Steps of a turn, for each buffer, after which it costs little beside them to find the floor
+/// of several axes.
+const FLOOR_STEPS: u64 = 20_000;
 
 /// The work on one part.
 struct Job<'a> {
+    bytes: &'a [u64],
+    lives: &'a Lives,
     /// No layout is lower than this.
     floor: u64,
+    /// Whether it is the floor of all sets of buffers already.
+    knows_floor: bool,
     best: Layout,
     eject: Eject<'a>,
     exact: Option<Narrow<'a>>,
@@ -219,5 +232,15 @@ impl Job<'_> {
             meter.reclaim(&part);
         }
         self.steps = self.steps.saturating_mul(2);
+        let worth_it = FLOOR_STEPS.saturating_mul(self.lives.len() as u64);
+        if !self.knows_floor && self.steps > worth_it {
+            // The orders and moments that it was taken from at first say less than all sets do.
+            self.knows_floor = true;
+            self.floor = self.floor.max(floor(self.lives, self.bytes).bytes);
+            self.eject.raise_floor(self.floor);
+            if let Some(exact) = &mut self.exact {
+                exact.raise_floor(self.floor);
+            }
+        }
     }
 }

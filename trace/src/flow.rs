@@ -35,11 +35,12 @@ impl Flow {
         }
     }
 
-    /// Adds an arc from one node to another that carries at most `room`.
+    /// Adds an arc from one node to another that carries at most `room`, and says its number
+    /// for [`send`](Self::send).
     ///
     /// # Panics
     /// When there is no such node.
-    pub fn arc(&mut self, from: usize, to: usize, room: u64) {
+    pub fn arc(&mut self, from: usize, to: usize, room: u64) -> usize {
         // The arc at `index ^ 1` leads back.
         let index = self.arcs.len() as u32;
         self.of[from].push(index);
@@ -52,10 +53,24 @@ impl Flow {
             to: from as u32,
             room: 0,
         });
+        index as usize
     }
 
-    /// The greatest flow from one node to another. What leaves the source has to
-    /// fit 64 bits.
+    /// Sends so much over an arc, before the greatest flow is looked for: a start that
+    /// shortens the search. What comes into a node, other than the source and the sink,
+    /// must leave it too.
+    ///
+    /// # Panics
+    /// When there is no such arc, or it has not that much room.
+    pub fn send(&mut self, arc: usize, more: u64) {
+        let room = self.arcs[arc].room.checked_sub(more);
+        self.arcs[arc].room = room.expect("an arc carries no more than its room");
+        let back = &mut self.arcs[arc ^ 1].room;
+        *back = back.saturating_add(more);
+    }
+
+    /// The greatest flow from one node to another, less what has been [sent](Self::send)
+    /// already. What leaves the source has to fit 64 bits.
     ///
     /// # Panics
     /// When there is no such node.
@@ -100,13 +115,10 @@ impl Flow {
                 let more = path.iter().map(room).min().unwrap_or(0);
                 let mut full = 0;
                 for (depth, &index) in path.iter().enumerate().rev() {
-                    let there = &mut self.arcs[index as usize];
-                    there.room -= more;
-                    if there.room == 0 {
+                    self.send(index as usize, more);
+                    if self.arcs[index as usize].room == 0 {
                         full = depth;
                     }
-                    let back = &mut self.arcs[index as usize ^ 1];
-                    back.room = back.room.saturating_add(more);
                 }
                 total += more;
                 path.truncate(full);

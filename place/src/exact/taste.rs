@@ -35,16 +35,13 @@ const PLAIN: [[Trait; 3]; 4] = [
     [Trait::Total, Trait::Size, Trait::Life],
 ];
 
-/// The preferences that are worth another try with noise, and the part of the
-/// total by which that is changed.
-const NOISY: [([Trait; 3], f64); 7] = [
-    ([Trait::Total, Trait::Life, Trait::Area], 0.0),
-    ([Trait::Life, Trait::Area, Trait::Total], 0.0),
-    ([Trait::Total, Trait::Area, Trait::Life], 0.0),
-    ([Trait::Total, Trait::Life, Trait::Area], 0.05),
-    ([Trait::Total, Trait::Life, Trait::Area], 0.0),
-    ([Trait::Life, Trait::Area, Trait::Total], 0.0),
-    ([Trait::Total, Trait::Area, Trait::Life], 0.05),
+/// The preferences that are worth another try with noise.
+const NOISY: [[Trait; 3]; 5] = [
+    [Trait::Total, Trait::Life, Trait::Area],
+    [Trait::Life, Trait::Area, Trait::Total],
+    [Trait::Total, Trait::Area, Trait::Life],
+    [Trait::Total, Trait::Life, Trait::Area],
+    [Trait::Life, Trait::Area, Trait::Total],
 ];
 
 impl Taste {
@@ -57,10 +54,7 @@ impl Taste {
     pub(crate) fn ranks(self, exact: &Exact<'_>) -> Vec<u32> {
         let mut rng = Rng::new(self.0);
         let number = self.0 as usize;
-        let (traits, shift) = match PLAIN.get(number) {
-            Some(plain) => (*plain, 0.0),
-            None => NOISY[number % NOISY.len()],
-        };
+        let traits = PLAIN.get(number).unwrap_or(&NOISY[number % NOISY.len()]);
         let noise = if number < PLAIN.len() { 0.0 } else { 0.5 };
         let count = exact.lives.len() as u32;
         // Between 1 - part and 1 + part.
@@ -69,7 +63,7 @@ impl Taste {
             .map(|at| {
                 let (begin, end) = exact.lives.span(at as usize).unwrap_or_default();
                 let life = f64::from(end - begin + 1) * around(noise);
-                let total = exact.contention[at as usize] as f64 * around(shift);
+                let total = exact.contention[at as usize] as f64;
                 let size = exact.sizes.bytes(at) as f64;
                 traits.map(|what| match what {
                     Trait::Total => total,

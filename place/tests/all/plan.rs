@@ -259,7 +259,7 @@ fn above_the_limit_the_floor_says_that_it_is_a_bound() {
         });
     }
     let floor = floor(&lives, &vec![7; 10_001]);
-    assert_eq!((floor.bytes, floor.kind), (7, FloorKind::LinearExtension));
+    assert_eq!((floor.bytes, floor.kind), (7, FloorKind::Window));
 }
 
 #[test]
