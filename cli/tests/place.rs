@@ -191,3 +191,23 @@ fn buffers_that_no_kernel_touches_are_said() {
     let found = list(&run("place", &[log.path(), "--json"]));
     assert_eq!(found[0]["untouched"], serde_json::json!([1, 1000]));
 }
+
+#[test]
+fn a_layout_is_drawn_and_never_over_its_own_file() {
+    let input = Scratch::new("drawn.csv", LIFETIMES);
+    let drawing = Scratch::new("layout.svg", "");
+    let (lifetimes, svg) = (input.path(), drawing.path());
+    let output = place(&[lifetimes, "--plot", svg]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let drawing = std::fs::read_to_string(svg).unwrap();
+    // The background, and for each buffer a filled rectangle and its edge.
+    assert_eq!(drawing.matches("<rect").count(), 1 + 2 * 4, "{drawing}");
+    assert!(drawing.contains("of the floor"), "{drawing}");
+
+    let output = place(&[lifetimes, "--plot", lifetimes]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("to be placed"), "{}", err(&output));
+    assert_eq!(std::fs::read_to_string(lifetimes).unwrap(), LIFETIMES);
+    let output = place(&[lifetimes, lifetimes, "--plot", svg]);
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+}

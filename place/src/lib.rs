@@ -14,12 +14,13 @@
 //!   the plan invalid.
 //!
 //! # How
-//! Several orders of placement, each with first fit and best fit
-//! (`order`, `fit`); then, as far as the budget goes, a local search that
-//! mends the best order (`improve`), and where there is one axis and not too
-//! many buffers an exact search (`exact`) for a layout as low as the floor, or
-//! as near above it as can be found. The search stops at the floor, or when the
-//! layout fits the capacity that was asked for.
+//! Some orders of placement, each with first fit and best fit (`order`, `fit`); then, as far
+//! as the budget goes, a local search that ejects what is in the way (`eject`), and where
+//! there is one axis and not too many buffers an exact search (`exact`) for a layout as low as
+//! the floor, or as near above it as can be found (`narrow`). The search stops at the floor,
+//! or when the layout fits the capacity that was asked for. Pairs of buffers that may not
+//! share bytes are listed while there are a few million, and found anew each time above that
+//! (`neighbours`), so the memory that a plan takes grows with the buffers and not their pairs.
 //!
 //! # Who needs what
 //! The crate knows the plain data of traces and nothing else. The pools of
@@ -62,6 +63,6 @@ mod waste;
 pub use self::budget::Budget;
 pub use self::floor::{EXACT_BUFFERS, Floor, FloorKind, floor};
 pub use self::lives::{Life, Lives};
-pub use self::problem::{Item, Plan, PlanError, Problem, Sharing};
+pub use self::problem::{Item, Plan, PlanError, Problem, Progress, Sharing};
 pub use self::recorded::{LogPlanError, Recorded};
 pub use self::waste::{Costly, Waste};

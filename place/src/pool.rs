@@ -31,8 +31,14 @@ pub(crate) struct Pool<'a> {
 }
 
 impl Pool<'_> {
-    /// A layout that is as low as can be found, or no higher than `enough`.
-    pub(crate) fn plan(&self, enough: u64, meter: &mut Meter) -> Layout {
+    /// A layout that is as low as can be found, or no higher than `enough`. Tells `said` the
+    /// height and the floor now and then.
+    pub(crate) fn plan(
+        &self,
+        enough: u64,
+        meter: &mut Meter,
+        said: &mut dyn FnMut(u64, u64),
+    ) -> Layout {
         let parts = self.parts();
         let neighbours = parts.iter().map(|part| Neighbours::new(&part.lives));
         let neighbours: Vec<Neighbours<'_>> = neighbours.collect();
@@ -45,6 +51,7 @@ impl Pool<'_> {
             if job.best.height <= enough || job.is_lowest() || meter.is_spent() {
                 break;
             }
+            said(job.best.height, job.floor);
             job.turn(enough, meter);
         }
         // What nothing touches is in nobody's way anywhere.
@@ -153,6 +160,7 @@ impl Part {
             exact: exact.map(|exact| Narrow::new(exact, floor)),
             eject: Eject::new(fit, &self.lives, floor),
             steps: FIRST_TURN,
+            taken: 0,
             best,
         }
     }
@@ -191,10 +199,13 @@ const ORDER_STEPS: u64 = 1 << 21;
 /// the two searches solves quickly is not kept waiting by the other.
 const FIRST_TURN: u64 = 1 << 17;
 
+/// The longest turn: half a second or so.
+const LAST_TURN: u64 = 1 << 25;
+
 /// How many times as many steps the exact search has.
 const EXACT_SHARE: u64 = 3;
 
-/// Steps of a turn, for each buffer, after which it costs little beside them to find the floor
+/// Steps of all turns, for each buffer, after which it costs little beside them to find the floor
 /// of several axes.
 const FLOOR_STEPS: u64 = 20_000;
 
@@ -211,6 +222,8 @@ struct Job<'a> {
     exact: Option<Narrow<'a>>,
     /// Of the next turn.
     steps: u64,
+    /// Of the turns so far.
+    taken: u64,
 }
 
 impl Job<'_> {
@@ -231,9 +244,10 @@ impl Job<'_> {
             exact.turn(best, enough, &mut part);
             meter.reclaim(&part);
         }
-        self.steps = self.steps.saturating_mul(2);
+        self.steps = self.steps.saturating_mul(2).min(LAST_TURN);
         let worth_it = FLOOR_STEPS.saturating_mul(self.lives.len() as u64);
-        if !self.knows_floor && self.steps > worth_it {
+        self.taken = self.taken.saturating_add(self.steps);
+        if !self.knows_floor && self.taken > worth_it {
             // The orders and moments that it was taken from at first say less than all sets do.
             self.knows_floor = true;
             self.floor = self.floor.max(floor(self.lives, self.bytes).bytes);

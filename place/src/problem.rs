@@ -82,6 +82,16 @@ pub struct Plan {
     pub height: u64,
 }
 
+/// How far the search for a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The height of the best layout so far: of all pools that have been worked on.
+    pub height: u64,
+    /// What it cannot come below any more: the pools that are done, and the floor, as far as
+    /// it is known, of the one that is worked on.
+    pub floor: u64,
+}
+
 impl Problem {
     /// Checks the numbers.
     ///
@@ -164,6 +174,18 @@ impl Problem {
     /// capacity, no higher than that if it can be found. Whether it was is seen
     /// from the plan's height.
     pub fn plan(&self, sharing: Sharing, budget: Budget, capacity: Option<u64>) -> Plan {
+        self.plan_watched(sharing, budget, capacity, &mut |_| {})
+    }
+
+    /// [`plan`](Self::plan) that says now and then how far it is. What `watch` does
+    /// changes nothing in the plan.
+    pub fn plan_watched(
+        &self,
+        sharing: Sharing,
+        budget: Budget,
+        capacity: Option<u64>,
+        watch: &mut dyn FnMut(Progress),
+    ) -> Plan {
         let mut plan = Plan {
             offsets: vec![0; self.items.len()],
             pools: Vec::new(),
@@ -177,7 +199,8 @@ impl Problem {
                 align: &align,
                 lives: &self.lives,
             };
-            let found = pool.plan(capacity.unwrap_or(0), &mut meter);
+            let mut said = |height, floor| watch(Progress { height, floor });
+            let found = pool.plan(capacity.unwrap_or(0), &mut meter, &mut said);
             plan.height = found.height;
             plan.offsets = found.offsets;
             plan.pools.push((None, ByteRange::new(0, plan.height)));
@@ -203,9 +226,15 @@ impl Problem {
             };
             let mut part = meter.share(members.len() as u64, waiting);
             waiting -= members.len() as u64;
-            let found = pool.plan(goal, &mut part);
-            meter.reclaim(&part);
             let start = plan.height.next_multiple_of(widest);
+            let mut said = |height, floor| {
+                watch(Progress {
+                    height: start + height,
+                    floor: start + floor,
+                });
+            };
+            let found = pool.plan(goal, &mut part, &mut said);
+            meter.reclaim(&part);
             for (&member, offset) in members.iter().zip(found.offsets) {
                 plan.offsets[member as usize] = start + offset;
             }

@@ -10,6 +10,7 @@ use streamweir::trace::{AllocLog, ByteRange, LogEvent, Reserved, StreamId};
 use streamweir::verify::{Options as Verify, Verdict, verify_with};
 
 use super::file::{Kind, Read};
+use super::progress::Bar;
 use super::{Mode, Options};
 
 /// A layout with what is to be said of it.
@@ -29,6 +30,8 @@ pub(super) struct Placed {
     pub(super) operations: u64,
     pub(super) waste: Vec<Waste>,
     pub(super) untouched: Untouched,
+    /// The addresses of the buffers.
+    pub(super) ranges: Vec<ByteRange>,
 }
 
 /// Buffers that no kernel reads or writes. They are placed by the calls of the
@@ -146,11 +149,14 @@ pub(super) fn place(name: &str, read: &Read, options: &Options) -> Result<Placed
     let layout = match options.mode {
         Mode::Planned => {
             let budget = Duration::from_millis(options.budget_ms).saturating_sub(start.elapsed());
-            let plan = problem.plan(
+            let bar = Bar::new(name);
+            let plan = problem.plan_watched(
                 options.policy.sharing(),
                 Budget::time(budget),
                 options.capacity,
+                &mut |progress| bar.show(progress),
             );
+            bar.clear();
             planned(&problem, &plan, start.elapsed())
         }
         Mode::Live => online(log, policy, Users::Known).map_err(|error| unreadable(&error))?,
@@ -189,6 +195,7 @@ pub(super) fn place(name: &str, read: &Read, options: &Options) -> Result<Placed
         operations: layout.operations,
         waste: Waste::of(log, &problem, &layout.reserved),
         untouched: Untouched::of(log),
+        ranges: layout.ranges,
     })
 }
 

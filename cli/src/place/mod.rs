@@ -4,6 +4,8 @@
 mod file;
 mod json;
 mod judge;
+mod plot;
+mod progress;
 mod text;
 
 use std::path::PathBuf;
@@ -42,6 +44,10 @@ pub(crate) struct Options {
     /// Whether streams share bytes.
     #[arg(long, value_enum, default_value_t)]
     policy: Sharing,
+    /// Draw the layout as SVG: time to the right, addresses upwards, a color for each stream.
+    /// For one FILE.
+    #[arg(long, value_name = "SVG")]
+    plot: Option<PathBuf>,
     /// Print one JSON array with an entry for each file.
     #[arg(long)]
     json: bool,
@@ -94,13 +100,28 @@ impl Sharing {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
+    if let Some(path) = &options.plot {
+        if options.files.len() > 1 {
+            return Err(Failure::new("--plot draws one file; give one"));
+        }
+        plot::check(path, &options.files)?;
+    }
     let mut worst = 0;
     let mut list = json::List::default();
     for path in &options.files {
         let name = path.display().to_string();
         let outcome = file::read(path)
             .map_err(Refused::Unreadable)
-            .and_then(|read| judge::place(&name, &read, options));
+            .and_then(|read| Ok((judge::place(&name, &read, options)?, read.log)));
+        let outcome = match outcome {
+            Ok((placed, log)) => {
+                if let Some(path) = &options.plot {
+                    plot::write(&log, &placed, path)?;
+                }
+                Ok(placed)
+            }
+            Err(refused) => Err(refused),
+        };
         worst = worst.max(match &outcome {
             Ok(placed) if placed.hazards == 0 => 0,
             Ok(_) | Err(Refused::TooSmall { .. }) => exit::NOT_CLEAN,
