@@ -145,3 +145,92 @@ fn what_waits_long_is_kept_while_notes_of_the_rest_do_not_pile_up() {
         assert!(space.take(waiter, 63 * PIECE, &clocks).is_some());
     }
 }
+
+/// Of ten pieces main holds some, and side may have those that nobody has used since it waited.
+fn with_pieces_of_side(usable: [bool; 10]) -> (Space, Clocks, StreamId) {
+    let (mut space, mut clocks, main, side) = with_deferred(true);
+    join(&mut space, &mut clocks, main, side);
+    join(&mut space, &mut clocks, side, main);
+    let pieces = [(); 64].map(|()| space.take(main, PIECE, &clocks).expect("room"));
+    let used_by_main = clocks.record(main).expect("room");
+    for (&piece, usable) in pieces.iter().zip(usable) {
+        let mut need = Clock::default();
+        if !usable {
+            need.raise(used_by_main);
+        }
+        space.give(piece, need, &clocks);
+    }
+    (space, clocks, side)
+}
+
+/// What was found to be the longest piece is the longest, wherever in the gap it lies.
+#[test]
+fn a_look_in_vain_remembers_the_longest_piece() {
+    let (yes, no) = (true, false);
+    for usable in [
+        // In front of a shorter one.
+        [yes, yes, no, yes, no, no, no, no, no, no],
+        // At the end.
+        [no, no, no, no, no, no, no, no, yes, yes],
+        // Between shorter ones.
+        [yes, no, no, yes, yes, no, yes, no, no, no],
+    ] {
+        let (mut space, clocks, side) = with_pieces_of_side(usable);
+        assert_eq!(space.take(side, 3 * PIECE, &clocks), None, "{usable:?}");
+        assert!(space.take(side, 2 * PIECE, &clocks).is_some(), "{usable:?}");
+    }
+}
+
+/// Pieces of one size that begin where the one before ends.
+#[derive(Debug)]
+struct OneAfterTheOther(std::sync::atomic::AtomicU64);
+
+impl Backing for OneAfterTheOther {
+    fn reserve(&self, bytes: u64) -> Result<ByteRange, BackingError> {
+        let start = self
+            .0
+            .fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+        Ok(ByteRange::new(start, start + bytes))
+    }
+
+    fn release(&self, _segment: ByteRange) {}
+}
+
+#[test]
+fn no_piece_spans_two_segments_even_where_one_begins_where_the_other_ends() {
+    let config = ArenaConfig {
+        segment_bytes: PIECE,
+        span_bytes: PIECE,
+    };
+    let backing = OneAfterTheOther(std::sync::atomic::AtomicU64::new(1 << 20));
+    let arena = Arena::new("test", std::sync::Arc::new(backing), config);
+    let view = arena.open();
+    let mut clocks = Clocks::default();
+    let main = clocks.add_stream();
+    let mut space = Space::new(Whose::One(main));
+    let mut end = 1 << 20;
+    for _ in 0..2 {
+        let Ok(span) = view.grant(PIECE, &[]) else {
+            panic!("the arena is open")
+        };
+        assert_eq!(span.range.start, end, "beside each other");
+        end = span.range.end;
+        space.add(span, &clocks);
+    }
+    assert_eq!(space.take(main, 2 * PIECE, &clocks), None);
+    assert!(space.take(main, PIECE, &clocks).is_some());
+}
+
+/// What is cut and merged again and again needs no more chunks than are there at one time.
+#[test]
+fn chunks_that_were_absorbed_are_used_again() {
+    let (mut space, mut clocks, main, side) = with_deferred(false);
+    join(&mut space, &mut clocks, main, side);
+    for _ in 0..1000 {
+        let pieces = [(); 4].map(|()| space.take(main, PIECE, &clocks).expect("room"));
+        for piece in pieces {
+            space.give(piece, Clock::default(), &clocks);
+        }
+    }
+    assert!(space.chunks.len() <= 70, "{} chunks", space.chunks.len());
+}

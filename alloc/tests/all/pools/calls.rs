@@ -147,6 +147,22 @@ fn after_the_end_only_frees_are_quiet() {
 }
 
 #[test]
+fn after_an_abort_nothing_is_taken_though_bytes_are_free() {
+    let (pools, main, _) = forked(Policy::ISOLATED);
+    let a = pools.alloc(main, 100, "a").unwrap();
+    pools.free(a.id).unwrap();
+    let arena = Arc::clone(pools.view().arena());
+    pools.abort();
+    assert_eq!(arena.reserved(), 0);
+    pools.abort();
+    assert!(matches!(
+        pools.alloc(main, 100, "b"),
+        Err(AllocError::Ended { .. })
+    ));
+    assert!(matches!(pools.finish(), Err(AllocError::Ended { .. })));
+}
+
+#[test]
 fn a_handle_may_be_dropped_on_another_thread_while_this_one_allocates() {
     let (pools, main, _) = forked(Policy::ISOLATED);
     let pools = Arc::new(pools);
