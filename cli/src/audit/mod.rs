@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use streamweir::trace::{ALLOC_LOG_FORMAT, shown};
 use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
 use streamweir::verify::{Options as Verify, dot, html};
@@ -43,27 +44,34 @@ pub(crate) struct Options {
     #[arg(long)]
     strict: bool,
     /// Where the accesses of a capture dump are taken from.
-    #[arg(long, value_enum, default_value_t)]
-    mode: Source,
+    #[arg(long, value_parser = modes(), default_value = "auto")]
+    mode: Mode,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Source {
-    /// The operator log where there is one, else the pointers.
-    #[default]
-    Auto,
-    /// The operator log.
-    Ops,
-    /// The pointers among the kernels' parameters.
-    Pointers,
+/// Where accesses may be taken from, by the words of the command line.
+const MODES: [(&str, &str, Mode); 3] = [
+    (
+        "auto",
+        "The operator log where there is one, else the pointers",
+        Mode::Auto,
+    ),
+    ("ops", "The operator log", Mode::Operators),
+    (
+        "pointers",
+        "The pointers among the kernels' parameters",
+        Mode::Pointers,
+    ),
+];
+
+fn modes() -> impl TypedValueParser<Value = Mode> {
+    let words = MODES.map(|(word, help, _)| PossibleValue::new(word).help(help));
+    PossibleValuesParser::new(words).map(|chosen| {
+        let mode = MODES.iter().find(|(word, ..)| *word == chosen);
+        mode.map_or(Mode::default(), |&(.., mode)| mode)
+    })
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    let mode = match options.mode {
-        Source::Auto => Mode::Auto,
-        Source::Ops => Mode::Operators,
-        Source::Pointers => Mode::Pointers,
-    };
     let verify = Verify {
         certificate: false,
         ..Verify::default()
@@ -79,7 +87,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut undrawn = None;
     for file in &options.files {
         let start = Instant::now();
-        let audit = audit_file(file, mode, &verify).map_err(|error| in_words(&error));
+        let audit = audit_file(file, options.mode, &verify).map_err(|error| in_words(&error));
         let looked = Looked {
             file: file.clone(),
             outcome: audit.map(|audit| (audit, start.elapsed())),
