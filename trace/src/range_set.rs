@@ -1,6 +1,6 @@
 //! A set of bytes, as few ranges as it takes.
 
-use crate::ByteRange;
+use crate::range::ByteRange;
 
 /// Bytes, kept as ranges that neither overlap nor touch, in order.
 ///
