@@ -95,7 +95,7 @@ fn measure(device: Device) -> Outcome {
 type Times = [f64; 2];
 
 fn captured(device: &Device) -> Outcome<(Graph, Times)> {
-    let module = dsv4::load(&device)?;
+    let module = dsv4::load(device)?;
     let bump = module.kernel::<add_one>()?;
     let [left, right] = [
         device.persistent::<u32>("left", LEN)?,

@@ -22,6 +22,7 @@ fn calls_that_belong_outside() {
                 ("Device::load", device.load(&image()).map(drop)),
                 (
                     "Module::kernel",
+                    // SAFETY: the declaration is that of the twin.
                     unsafe { kernels.module.kernel::<crate::common::bump>() }.map(drop),
                 ),
                 ("Device::synchronize", device.synchronize()),

@@ -312,6 +312,7 @@ fn lengths_are_checked() {
     for range in [3..5, 5..5, reversed] {
         for error in [
             spoilt(|_, _, x| part(x, range.clone()).map(drop)),
+            // SAFETY: nothing is launched over it.
             spoilt(|_, _, x| unsafe { narrow(x, range.clone()) }.map(drop)),
         ] {
             assert!(
@@ -327,6 +328,7 @@ fn lengths_are_checked() {
     for error in [
         spoilt(|_, _, x| cast::<u64, _>(part(x, 0..3)?).map(drop)),
         spoilt(|_, _, x| cast::<u64, _>(part(x, 1..3)?).map(drop)),
+        // SAFETY: nothing is launched over it.
         spoilt(|_, _, x| cast::<u64, _>(unsafe { narrow(x, 2..4) }?).map(drop)),
     ] {
         assert!(
@@ -399,17 +401,20 @@ mod wrong {
 fn a_declaration_is_held_against_the_code() {
     let device = Device::sim(1);
     let kernels = Kernels::load(&device).unwrap();
+    // SAFETY: nothing is launched.
     let error = unsafe { kernels.module.kernel::<wrong::plus>() }.unwrap_err();
     assert!(
         matches!(&error, Error::ParamCount { kernel, declared: 3, actual: 4 } if kernel == "plus"),
         "{error}"
     );
+    // SAFETY: as above.
     let error = unsafe { kernels.module.kernel::<wrong::wide::plus>() }.unwrap_err();
     assert!(
         matches!(&error, Error::ParamShape { kernel, param, declared_size: 8, actual_size: 4, .. }
             if kernel == "plus" && param == "more"),
         "{error}"
     );
+    // SAFETY: as above.
     let error = unsafe { kernels.module.kernel::<wrong::missing>() }.unwrap_err();
     assert_eq!(error.driver_class(), Some(ErrorClass::NotFound));
     assert!(error.to_string().contains("`missing`"), "{error}");

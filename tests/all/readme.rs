@@ -19,6 +19,7 @@ fn the_report_in_the_readme_is_real() {
     let device = Device::sim(1);
     let twin = twin::<scale>(|_, _| Ok(())); // nothing is replayed
     let module = device.load(&ModuleImage::Sim(vec![twin])).unwrap();
+    // SAFETY: the twin touches nothing.
     let scale = unsafe { module.kernel::<scale>() }.unwrap();
     let keys = device.persistent::<f32>("keys", 4).unwrap();
     let out = device.persistent::<f32>("out", 4).unwrap();

@@ -2,7 +2,6 @@
 
 use streamweir_sched::kernel::{Extent, Refusal};
 
-use super::cache::RowPool;
 use crate::layout::Pages;
 use crate::rope::ROPE_DIM;
 
@@ -28,13 +27,14 @@ pub(super) fn pool<P: Pages>(buffer: Extent, pages: &P) -> Result<Extent, Refusa
     buffer.holds_bytes(pages.layout().pool_bytes())
 }
 
-/// The weights of a row's norm, and a table of angles.
-pub(super) fn norm_and_rope<P: RowPool>(
+/// The weights of the norm of a row of `dim`, and a table of angles.
+pub(super) fn norm_and_rope(
     norm: Extent,
     rope: Extent,
     rope_rows: u32,
+    dim: u32,
 ) -> Result<(), Refusal> {
-    norm.holds([P::DIM])?.aligned(WORD)?;
+    norm.holds([dim])?.aligned(WORD)?;
     rope.holds([rope_rows, ROPE_DIM])?.aligned(WORD)?;
     Ok(())
 }

@@ -3,7 +3,6 @@
 use streamweir_trace::{AccessMode, ByteRange};
 use thiserror::Error;
 
-use super::signature::ParamDecl;
 use crate::driver::{DeviceInfo, ParamSlot};
 
 /// Why the arguments of a launch are not what the kernel takes.
@@ -176,7 +175,6 @@ pub(crate) struct Bound {
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Given<'a> {
-    pub(crate) params: &'static [ParamDecl],
     pub(crate) slots: &'a [ParamSlot],
     pub(crate) bytes: &'a [u8],
     pub(crate) bound: &'a [Bound],
@@ -190,14 +188,13 @@ impl<'a> Given<'a> {
         self.device
     }
 
-    /// The next argument. There is one for each parameter.
-    #[allow(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Argument<'a> {
+    /// The next argument, for the parameter `name`.
+    pub fn next(&mut self, name: &'static str) -> Argument<'a> {
         let index = self.next;
         self.next += 1;
         let slot = self.slots[index];
         Argument {
-            name: self.params[index].name,
+            name,
             index: index as u32,
             at: 0,
             bytes: &self.bytes[slot.offset as usize..][..slot.size as usize],

@@ -189,7 +189,7 @@ macro_rules! kernel {
                 mut given: $crate::kernel::Given<'_>,
             ) -> ::core::result::Result<$crate::driver::LaunchShape, $crate::kernel::Refusal> {
                 $(let $device = given.device();)?
-                $(let $param = <$spec as $crate::kernel::Spec>::given(given.next());)*
+                $(let $param = <$spec as $crate::kernel::Spec>::given(given.next(stringify!($param)));)*
                 $($(let $extra = self.$extra;)*)?
                 $check
             }

@@ -103,7 +103,7 @@ fn raw_memory(device: &Device, image: &Image) -> Outcome {
     let keep: Arc<()> = Arc::new(());
     // SAFETY: the memory lives to the end of this function, past every replay.
     let data = unsafe { Persistent::<u32>::from_raw(device, address, LEN, "raw", keep.clone()) }?;
-    let bump = image.load(&device)?.kernel::<add_one>()?;
+    let bump = image.load(device)?.kernel::<add_one>()?;
     let (graph, ()) = device.capture("raw", |cap| {
         let main = cap.origin();
         main.fill(&data, 0)?;

@@ -47,7 +47,7 @@ kernel! {
         epsilon: f32,
     ) {
         x.holds([tokens, stride])?.aligned(WORD)?;
-        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <LatentFp8Pages as RowPool>::DIM)?;
         positions.holds([tokens])?;
         out_loc.holds([tokens])?;
         extents::pool(pool, &layout)?.aligned(WORD)?;
@@ -78,7 +78,7 @@ kernel! {
         epsilon: f32,
     ) {
         x.holds([tokens, stride])?.aligned(WORD)?;
-        extents::norm_and_rope::<IndexKeyPages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <IndexKeyPages as RowPool>::DIM)?;
         positions.holds([tokens])?;
         out_loc.holds([tokens])?;
         extents::pool(pool, &layout)?.aligned(WORD)?;
@@ -107,7 +107,7 @@ kernel! {
         epsilon: f32,
     ) {
         x.holds([tokens, stride])?.aligned(WORD)?;
-        extents::norm_and_rope::<IndexKeyFp8Pages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <IndexKeyFp8Pages as RowPool>::DIM)?;
         positions.holds([tokens])?;
         out_loc.holds([tokens])?;
         extents::pool(pool, &layout)?.aligned(WORD)?;

@@ -66,7 +66,7 @@ kernel! {
         epsilon: f32,
     ) {
         compress_c4::RING.held(tokens, slots, kv_score, ape, rings)?;
-        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <LatentFp8Pages as RowPool>::DIM)?;
         seq_lens.holds([tokens])?;
         state_slots.holds([tokens])?;
         out_loc.holds([tokens])?;
@@ -102,7 +102,7 @@ kernel! {
         epsilon: f32,
     ) {
         compress_index_key::RING.held(tokens, slots, kv_score, ape, rings)?;
-        extents::norm_and_rope::<IndexKeyPages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <IndexKeyPages as RowPool>::DIM)?;
         seq_lens.holds([tokens])?;
         state_slots.holds([tokens])?;
         out_loc.holds([tokens])?;
@@ -136,7 +136,7 @@ kernel! {
         epsilon: f32,
     ) {
         compress_index_key_fp8::RING.held(tokens, slots, kv_score, ape, rings)?;
-        extents::norm_and_rope::<IndexKeyFp8Pages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <IndexKeyFp8Pages as RowPool>::DIM)?;
         seq_lens.holds([tokens])?;
         state_slots.holds([tokens])?;
         out_loc.holds([tokens])?;
@@ -175,7 +175,7 @@ kernel! {
         epsilon: f32,
     ) {
         compress_c128::RING.held(tokens, slots, kv_score, ape, rings)?;
-        extents::norm_and_rope::<LatentFp8Pages>(norm, rope, rope_rows)?;
+        extents::norm_and_rope(norm, rope, rope_rows, <LatentFp8Pages as RowPool>::DIM)?;
         seq_lens.holds([tokens])?;
         state_slots.holds([tokens])?;
         out_loc.holds([tokens])?;

@@ -34,7 +34,6 @@ impl<L: Lane> Stream<L> {
             let info = &*kernel.info;
             apart(info, &draft.bound)?;
             args.check(Given {
-                params: info.signature.params,
                 slots: &info.slots,
                 bytes: &draft.params,
                 bound: &draft.bound,
