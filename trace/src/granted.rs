@@ -123,7 +123,11 @@ impl Trace {
             let known = known.get_or_insert_with(|| {
                 let buffers = self.buffers.iter().map(|buffer| buffer.range);
                 let unknown = self.unknown.iter().map(|access| access.range);
-                buffers.chain(unknown).collect()
+                let made = self.nodes.iter().filter_map(|node| match &node.kind {
+                    NodeKind::MemAlloc(alloc) => crate::ByteRange::from_len(alloc.at, alloc.bytes),
+                    _ => None,
+                });
+                buffers.chain(unknown).chain(made).collect()
             });
             if named.any(|range| !known.overlaps(&range)) {
                 outside.push(format!("{} `{}`", NodeId::at(at), node.name));

@@ -29,6 +29,7 @@ struct Answer {
     hazards_total: u64,
     assumptions: Vec<String>,
     not_analysed: Vec<String>,
+    undeclared: Vec<String>,
     stats: Stats,
 }
 
@@ -43,10 +44,10 @@ struct Entries {
     bytes: [String; 2],
     proven: bool,
     fix: String,
-    /// What else would mend it, and keep the overlap.
+    /// What else would mend it.
     otherwise: Vec<String>,
-    /// The other pairs of nodes that the same fix mends.
-    members: Vec<[Place; 2]>,
+    /// The nodes of the other pairs that the fix mends.
+    members: Vec<[Option<NodeId>; 2]>,
 }
 
 #[derive(Serialize)]
@@ -93,6 +94,7 @@ fn answer(file: String, audit: &Audit, took: Duration) -> Answer {
         hazards_total: report.hazards_total,
         assumptions: report.assumptions.clone(),
         not_analysed: report.not_analysed.clone(),
+        undeclared: report.undeclared.clone(),
         stats: Stats {
             nodes: report.stats.nodes,
             edges: report.stats.edges,
@@ -117,7 +119,7 @@ fn entry(hazard: &Hazard) -> Entries {
         fix: hazard.help.clone(),
         otherwise: hazard.otherwise.clone(),
         members: (hazard.members.iter())
-            .map(|pair| [place(&pair.first), place(&pair.second)])
+            .map(|pair| [pair.first.node, pair.second.node])
             .collect(),
     }
 }

@@ -99,6 +99,12 @@ impl CallLog {
                 lowered.trace.add_stream(stream)
             })
             .collect();
+        // And whatever is last is where it ended.
+        let leads: HashSet<NodeId> = lowered.trace.edges.iter().map(|edge| edge.from).collect();
+        let nodes = (0..lowered.trace.nodes.len()).map(NodeId::at);
+        if let Some(origin) = lowered.trace.streams.first_mut() {
+            origin.end.frontier = nodes.filter(|node| !leads.contains(node)).collect();
+        }
         let mut taken: HashSet<NodeId> = HashSet::new();
         for call in &self.calls {
             let known = |handle: &NodeHandle| ids.get(handle).copied();

@@ -125,12 +125,15 @@ fn clocks_and_verifier_agree_with_the_closure() {
             .iter()
             .filter(|hazard| hazard.rule == Rule::UnorderedConflict)
             .flat_map(|hazard| {
-                // Pairs that one join mends are one hazard.
-                let others = (hazard.members.iter()).map(|pair| (&pair.first, &pair.second));
+                // What one join mends is one hazard with its members.
+                let members = hazard
+                    .members
+                    .iter()
+                    .map(|pair| (&pair.first, &pair.second));
                 let own = hazard.second.as_ref().map(|second| (&hazard.first, second));
-                let pairs = own.into_iter().chain(others);
-                pairs.map(|(first, second)| (first.node.unwrap(), second.node.unwrap()))
+                own.into_iter().chain(members)
             })
+            .map(|(first, second)| (first.node.unwrap(), second.node.unwrap()))
             .collect();
         for (then, (_, clock)) in nodes.iter().enumerate() {
             for (first, (position, _)) in nodes[..then].iter().enumerate() {

@@ -245,7 +245,15 @@ fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[(Operand, ByteRange)]) {
     let trace = trace.to_mut();
     let first = trace.buffers.len();
     let all: RangeSet = outside.iter().map(|(_, part)| *part).collect();
-    let fills = outside.iter().filter(|(operand, _)| !operand.of_copy);
+    // What the graph allocates itself is nobody else's to keep.
+    let made = trace.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::MemAlloc(alloc) if alloc.at != 0 => ByteRange::from_len(alloc.at, alloc.bytes),
+        _ => None,
+    });
+    let made: RangeSet = made.collect();
+    let fills = outside
+        .iter()
+        .filter(|(operand, part)| !operand.of_copy && !made.covers(part));
     let fills: RangeSet = fills.map(|(_, part)| *part).collect();
     for range in all.as_slice() {
         trace.add_buffer(Buffer {

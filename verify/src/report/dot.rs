@@ -37,8 +37,10 @@ fn write(out: &mut String, trace: &Trace, report: &Report, layout: &Layout) -> f
         .hazards
         .iter()
         .flat_map(|hazard| {
-            let second = hazard.second.as_ref().and_then(|site| site.node);
-            [hazard.first.node, second]
+            let members = hazard.members.iter();
+            let members = members.flat_map(|pair| [&pair.first, &pair.second]);
+            let own = [&hazard.first].into_iter().chain(&hazard.second);
+            own.chain(members).map(|site| site.node)
         })
         .flatten()
         .collect();

@@ -55,7 +55,8 @@ pub(super) fn otherwise(context: &Context<'_>, group: &Group) -> Vec<String> {
         return Vec::new();
     };
     let stream = |node: NodeId| trace.node(node).stream;
-    if stream(after) == stream(before) {
+    let of_bytes = matches!(lead.rule, Rule::UnorderedConflict | Rule::SharedBytes);
+    if !of_bytes || stream(after) == stream(before) {
         return Vec::new();
     }
     match lead.buffers {

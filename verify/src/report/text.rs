@@ -65,8 +65,11 @@ impl Display for Report {
         for line in &self.undeclared {
             writeln!(f, "  = note: {}", shown(line))?;
         }
-        for growth in self.growth.iter().filter(|g| g.is_far_above_floor()) {
+        let wasteful = || self.growth.iter().filter(|g| g.is_far_above_floor());
+        for growth in wasteful() {
             writeln!(f, "  = note[R9]: {}", shown(growth))?;
+        }
+        if let Some(growth) = wasteful().next_back() {
             writeln!(f, "  = help[R9]: {}", shown(growth.remedy()))?;
         }
         Ok(())

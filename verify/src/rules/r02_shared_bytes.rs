@@ -175,7 +175,9 @@ fn finding(context: &Context<'_>, pair: &Pair<(Cause, Direction)>) -> Finding {
 fn move_away(context: &Context<'_>, a: BufferId, b: BufferId) -> BufferId {
     let rank = |id: BufferId| {
         let kind = &context.trace.buffer(id).kind;
-        (matches!(kind, BufferKind::Scratch { .. }), id)
+        // Memory without a name is nobody's to move.
+        let named = id.index() < context.given.buffers.len();
+        (named, matches!(kind, BufferKind::Scratch { .. }), id)
     };
     if rank(a) > rank(b) { a } else { b }
 }

@@ -418,3 +418,31 @@ fn a_workspace_carries_nothing() {
     cap.all(reduce, Read, w);
     safe(&cap.end());
 }
+
+/// Memory that the graph allocates itself has a keeper, whether or not a buffer
+/// names it; and a page of a report about memory without a name can be made.
+#[test]
+fn a_fill_of_memory_that_the_graph_allocates() {
+    let mut cap = Capture::new();
+    let nodes = ["alloc", "fill", "free"].map(|name| cap.node(MAIN, name));
+    let kinds = [
+        NodeKind::MemAlloc(AllocNode {
+            at: 0x1000,
+            bytes: 64,
+        }),
+        NodeKind::Memset(FillNode::linear(0x1000, 64, 0)),
+        NodeKind::MemFree(FreeNode { at: 0x1000 }),
+    ];
+    for (node, kind) in nodes.into_iter().zip(kinds) {
+        cap.trace.nodes[node.index()].kind = kind;
+    }
+    let mut trace = cap.end();
+    let report = safe(&trace);
+    check(&trace, &report.certificate.unwrap()).unwrap();
+    trace.nodes[1].kind = NodeKind::Memset(FillNode::linear(0x1020, 64, 0));
+    let report = possible(&trace, Rule::UnknownMemory);
+    assert!(streamweir_verify::html(&trace, &report).is_ok());
+    for hazard in &report.hazards {
+        let _ = hazard.fix.apply(&trace);
+    }
+}

@@ -227,29 +227,24 @@ fn the_digest_covers_the_life_of_a_buffer() {
     cap.node(MAIN, "k");
     let trace = cap.end();
     let mut seen = vec![digest(&trace)];
-    let life =
-        |trace: &mut Trace,
-         change: &dyn Fn(&mut StreamId, &mut AllocPoint, &mut Option<NodeId>)| {
-            if let BufferKind::Scratch {
-                stream,
-                alloc,
-                freed_before,
-            } = &mut trace.buffers[0].kind
-            {
-                change(stream, alloc, freed_before);
-            }
-        };
-    type Change<'a> = &'a dyn Fn(&mut StreamId, &mut AllocPoint, &mut Option<NodeId>);
-    let changes: [Change<'_>; 5] = [
-        &|_, _, freed| *freed = Some(NodeId(0)),
-        &|_, _, freed| *freed = Some(NodeId(1)),
-        &|_, alloc, _| alloc.before = NodeId(1),
-        &|_, alloc, _| alloc.frontier.push(NodeId(0)),
-        &|stream, _, _| *stream = SIDE,
+    type Change = fn(&mut StreamId, &mut AllocPoint, &mut Option<NodeId>);
+    let changes: [Change; 5] = [
+        |_, _, freed| *freed = Some(NodeId(0)),
+        |_, _, freed| *freed = Some(NodeId(1)),
+        |_, alloc, _| alloc.before = NodeId(1),
+        |_, alloc, _| alloc.frontier.push(NodeId(0)),
+        |stream, _, _| *stream = SIDE,
     ];
     for change in changes {
         let mut other = trace.clone();
-        life(&mut other, change);
+        if let BufferKind::Scratch {
+            stream,
+            alloc,
+            freed_before,
+        } = &mut other.buffers[0].kind
+        {
+            change(stream, alloc, freed_before);
+        }
         seen.push(digest(&other));
     }
     let kinds = [

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use streamweir_trace::{
     Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, FillNode, NodeId,
-    NodeKind, Param, Promised, Trace,
+    NodeKind, Param, Promised, RangeSet, Trace,
 };
 
 use super::super::error::CertificateError as Refusal;
@@ -33,18 +33,21 @@ pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
     for access in &trace.accesses {
         all.extend(entry(trace, *access, true));
     }
-    let declared = all.len();
     for word in &trace.possible {
         let mode = AccessMode::ReadWrite;
         let access = Access::new(word.node, word.buffer, word.bytes, mode);
         all.extend(entry(trace, access, false));
     }
+    let made = trace.nodes.iter().filter_map(|node| match &node.kind {
+        NodeKind::MemAlloc(alloc) if alloc.at != 0 => ByteRange::from_len(alloc.at, alloc.bytes),
+        _ => None,
+    });
+    let made: RangeSet = made.collect();
     // What is stated of a node, by node.
     let mut stated: Vec<Vec<Entry>> = vec![Vec::new(); trace.nodes.len()];
     for entry in &all {
         stated[entry.access.node.index()].push(*entry);
     }
-    debug_assert!(all[..declared].iter().all(|entry| entry.declared));
     for (at, node) in trace.nodes.iter().enumerate() {
         let id = NodeId::at(at);
         match &node.kind {
@@ -77,8 +80,11 @@ pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
                 for row in rows_of(to, bytes, rows, pitch) {
                     let known = all.len();
                     operand(trace, id, AccessMode::Write, row, &stated[at], &mut all)?;
-                    // A fill is of device memory, which somebody must keep.
-                    let lost = |entry: &Entry| entry.access.buffer == UNNAMED;
+                    // A fill is of device memory, which somebody must keep if the
+                    // graph does not allocate it.
+                    let lost = |entry: &Entry| {
+                        entry.access.buffer == UNNAMED && !made.covers(&entry.addresses)
+                    };
                     refuse_if("R3", id, all[known..].iter().any(lost))?;
                 }
             }

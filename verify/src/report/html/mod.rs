@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use streamweir_trace::{Trace, shown};
 
 use self::data::Data;
+use crate::accesses::Shown;
 use crate::error::VerifyError;
 use crate::report::layout::Layout;
 use crate::report::model::Report;
@@ -55,6 +56,9 @@ const SCRIPT: &[&str] = &[
 /// # Ok::<(), streamweir_verify::VerifyError>(())
 /// ```
 pub fn html(trace: &Trace, report: &Report) -> Result<String, VerifyError> {
+    // The report may name memory that only the nodes show.
+    let all = Shown::new(trace)?;
+    let trace = all.trace();
     let layout = Layout::new(trace)?;
     let data = Data::new(trace, report, &layout);
     let json = json::text(&data);
