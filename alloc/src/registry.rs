@@ -10,6 +10,7 @@
 //! - The keep-alive's drop runs under no lock.
 //! - What is gone is remembered for a while, by name, so that a pointer into it
 //!   can be explained rather than called unknown.
+//! - What somebody says to be freed is remembered until memory is registered there.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,7 +18,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use streamweir_base::sync::Mutex;
-use streamweir_trace::ByteRange;
+use streamweir_trace::{ByteRange, RangeSet};
 use thiserror::Error;
 
 /// How many entries that are gone are remembered.
@@ -35,6 +36,8 @@ struct Table {
     live: BTreeMap<u64, Slot>,
     /// Oldest first.
     gone: VecDeque<Tombstone>,
+    /// What was said to be freed, and not registered since.
+    freed: RangeSet,
     next: u64,
 }
 
@@ -138,6 +141,7 @@ impl Registry {
             let (start, number) = (slot.range.start, slot.number);
             table.bury(start, number);
         }
+        table.freed.remove(range);
         let number = table.next;
         table.next += 1;
         let entry = Arc::new(PersistentEntry {
@@ -173,6 +177,17 @@ impl Registry {
             Some(gone) => Lookup::Gone(gone.clone()),
             None => Lookup::Unknown,
         }
+    }
+
+    /// Notes that somebody has freed the memory at `range`, which no registry sees.
+    pub fn note_freed(&self, range: ByteRange) {
+        self.table.lock().freed.insert(range);
+    }
+
+    /// The memory that was said to be freed, and that nothing has been registered in
+    /// since.
+    pub fn freed(&self) -> RangeSet {
+        self.table.lock().freed.clone()
     }
 
     /// The live entries by address.

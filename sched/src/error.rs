@@ -53,6 +53,18 @@ pub enum Error {
         report: Box<Report>,
     },
 
+    /// A capture was to be proved, and has no certificate.
+    #[error(
+        "capture \"{capture}\" is not proved: {} and there is no certificate\n\n{report}",
+        stood_in_the_way(.report)
+    )]
+    Unproven {
+        /// The capture.
+        capture: String,
+        /// What stood in the way.
+        report: Box<Report>,
+    },
+
     /// Pools in the order of host calls, and nobody vouches for what they do.
     #[error(
         "capture \"{capture}\" asks for pools in the order of host calls, in which concurrent \
@@ -470,9 +482,18 @@ impl Error {
     /// The verifier's report, when the capture was refused.
     pub fn report(&self) -> Option<&Report> {
         match self {
-            Self::Refused { report, .. } => Some(report),
+            Self::Refused { report, .. } | Self::Unproven { report, .. } => Some(report),
             _ => None,
         }
+    }
+}
+
+/// What a capture without a certificate has instead, in words.
+fn stood_in_the_way(report: &Report) -> String {
+    match report.hazards.len() {
+        0 => "the graph is more than a certificate can state".to_owned(),
+        1 => "1 hazard stands in the way".to_owned(),
+        count => format!("{count} hazards stand in the way"),
     }
 }
 

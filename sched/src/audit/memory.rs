@@ -1,19 +1,21 @@
 //! Which memory the operands and words of a graph's nodes mean.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use streamweir_alloc::Lookup;
+use streamweir_alloc::PersistentEntry;
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, NodeId, NodeKind, Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Keeper, NodeId, NodeKind, Trace,
     UnknownAccess,
 };
-use streamweir_verify::audit::{Known, KnownMemory, Meaning, Memory, scan};
+use streamweir_verify::audit::{KnownMemory, Meaning, Memory, scan};
 
 use super::audited::Audit;
 use super::inputs::{DeclaredAccess, KnownBuffer};
 use super::lower::Lowered;
+use super::shown::{Found, add_memory};
 use crate::device::{Device, DeviceInner};
-use crate::error::{During, Result};
+use crate::error::Result;
 
 /// A copy or fill of more rows is not analysed: its gaps would be taken for
 /// bytes, or its rows for half the trace.
@@ -32,14 +34,17 @@ pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) 
     }
     // What a call declares is all that its kernels touch. A copy has operands
     // whoever made it.
-    let standing = attribute(
+    let Attributed { standing, gone, .. } = attribute(
         &device.inner,
         &mut trace,
         touches,
-        Unnamed::IsUnknown,
+        |_, _| Keeper::Nobody,
         |_| true,
         |node| !declared.contains(&node),
     )?;
+    let words = scan(&trace, &KnownMemory::of_trace(&trace, gone));
+    trace.possible.extend(words.possible);
+    trace.stray.extend(words.stray);
     Ok(Audit {
         trace,
         handles,
@@ -47,31 +52,21 @@ pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) 
     })
 }
 
-/// What device memory is that is allocated and that nobody has named.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unnamed {
-    /// Unknown memory: whoever asks has named all that the graph may touch.
-    IsUnknown,
-    /// Memory of an engine that has named only what it shares: a buffer like
-    /// others, without a name.
-    IsTheEngines,
-}
-
 /// Attributes to memory what nodes touch that nobody has declared: the operands
-/// of copies and fills among the nodes `operated`, the words of kernels among
-/// the nodes `undeclared`, and the accesses by address in `touches`. The memory
-/// is that of the trace's buffers, of the device's persistent buffers, which
-/// are added unless a buffer of the trace is there, of allocation nodes, and
-/// what the driver knows of, which `unnamed` is about. Returns the buffers that
-/// stand outside the graph and have a name.
+/// of copies and fills among the nodes `operated`, and the accesses by address in
+/// `touches`; the words of kernels are left to be scanned for. Kernels among the nodes `undeclared` count as
+/// not analysed. The memory is that of the trace's buffers, of the device's
+/// persistent buffers, which are added unless a buffer of the trace is there, of
+/// allocation nodes, and what the driver knows of. Returns the buffers that stand
+/// outside the graph and have a name.
 pub(crate) fn attribute(
     device: &DeviceInner,
     trace: &mut Trace,
     mut touches: Vec<(NodeId, DeclaredAccess)>,
-    unnamed: Unnamed,
+    keeper: impl Fn(NodeId, u64) -> Keeper,
     operated: impl Fn(NodeId) -> bool,
     undeclared: impl Fn(NodeId) -> bool,
-) -> Result<Vec<BufferId>> {
+) -> Result<Attributed> {
     let named = trace.buffers.len();
     for entry in device.registry.entries() {
         let range = entry.range();
@@ -87,19 +82,13 @@ pub(crate) fn attribute(
         .filter(|&id| matches!(trace.buffer(id).kind, BufferKind::Persistent))
         .collect();
     graph_buffers(trace);
+    let by_address: Vec<_> = touches
+        .iter()
+        .map(|(node, access)| (*node, access.range))
+        .collect();
     operands(trace, &mut touches, operated);
-    let mut more = strangers(device, trace, &touches, &undeclared)?;
-    if unnamed == Unnamed::IsTheEngines {
-        more.retain(|memory| {
-            let live = memory.known == Known::Live;
-            if live {
-                let name = format!("memory of the engine at {:#x}", memory.range.start);
-                trace.add_buffer(Buffer::persistent(name, memory.range));
-            }
-            !live
-        });
-    }
-    let memory = KnownMemory::of_trace(trace, more);
+    let Found { gone, persistent } = add_memory(device, trace, &by_address, keeper)?;
+    let memory = KnownMemory::of_trace(trace, gone.iter().cloned());
     for &(node, DeclaredAccess { range, mode }) in &touches {
         touch(trace, &memory, node, range, mode);
     }
@@ -110,17 +99,26 @@ pub(crate) fn attribute(
             silent += 1;
         }
     }
-    let mut words = scan(trace, &memory);
-    words.possible.retain(|word| undeclared(word.node));
-    words.stray.retain(|word| undeclared(word.node));
-    trace.possible.extend(words.possible);
-    trace.stray.extend(words.stray);
     if silent > 0 {
         trace.assumptions.push(format!(
             "no accesses of {silent} kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of"
         ));
     }
-    Ok(standing)
+    Ok(Attributed {
+        standing,
+        persistent,
+        gone,
+    })
+}
+
+/// What has become of the memory of a graph.
+pub(crate) struct Attributed {
+    /// The buffers that stand outside the graph and have a name.
+    pub(crate) standing: Vec<BufferId>,
+    /// The persistent buffers that a node shows and that the trace did not have.
+    pub(crate) persistent: Vec<Arc<PersistentEntry>>,
+    /// Memory that is gone, and that a node shows.
+    pub(crate) gone: Vec<Memory>,
 }
 
 /// The memory of allocation nodes. A free node belongs to the first allocation
@@ -223,62 +221,8 @@ fn operands(
     }
 }
 
-/// What the driver and the device say of addresses that no buffer holds: memory
-/// that is there and that nobody named, and memory that is gone.
-fn strangers(
-    device: &DeviceInner,
-    trace: &Trace,
-    touches: &[(NodeId, DeclaredAccess)],
-    undeclared: impl Fn(NodeId) -> bool,
-) -> Result<Vec<Memory>> {
-    let buffers = KnownMemory::of_trace(trace, []);
-    let mut found: BTreeMap<u64, Memory> = BTreeMap::new();
-    let mut asked = std::collections::HashSet::new();
-    let words = trace.nodes.iter().enumerate().flat_map(|(at, node)| {
-        let params = match &node.kind {
-            NodeKind::Kernel(kernel) if undeclared(NodeId::at(at)) => &kernel.params[..],
-            _ => &[],
-        };
-        let words = params.iter().flat_map(|param| param.bytes.chunks_exact(8));
-        words.filter_map(move |word| {
-            Some((NodeId::at(at), u64::from_le_bytes(word.try_into().ok()?)))
-        })
-    });
-    let operands = touches
-        .iter()
-        .map(|(node, access)| (*node, access.range.start));
-    for (node, address) in words.chain(operands) {
-        if address == 0 || buffers.at(address, node).is_some() || !asked.insert(address) {
-            continue;
-        }
-        if let Lookup::Gone(gone) = device.registry.find(address) {
-            found.entry(gone.range.start).or_insert(Memory {
-                range: gone.range,
-                name: gone.name.to_string(),
-                known: Known::Freed,
-            });
-        }
-        let pointed = device
-            .reclaim
-            .pointer(address)
-            .during(|| format!("asking what is at {address:#x}"))?;
-        if let Some(pointed) = pointed.filter(|pointed| pointed.device) {
-            // It is there now, whatever it was before.
-            found.insert(
-                pointed.range.start,
-                Memory {
-                    range: pointed.range,
-                    name: String::new(),
-                    known: Known::Live,
-                },
-            );
-        }
-    }
-    Ok(found.into_values().collect())
-}
-
-/// One access by address: in the buffer that is there, or to unknown memory of
-/// the device. Memory of the host is nobody's buffer.
+/// One access by address: in the buffers that are there, or to memory that was said
+/// to be gone. Memory of the host is nobody's buffer.
 fn touch(
     trace: &mut Trace,
     memory: &KnownMemory,
@@ -286,17 +230,26 @@ fn touch(
     range: ByteRange,
     mode: AccessMode,
 ) {
-    if range.is_empty() {
-        return;
-    }
-    match memory.at(range.start, node) {
-        Some(Meaning::Buffer(buffer, _)) if trace.buffer(buffer).range.contains(&range) => {
-            let base = trace.buffer(buffer).range.start;
-            let bytes = ByteRange::new(range.start - base, range.end - base);
-            trace.add_access(Access::new(node, buffer, bytes, mode));
+    let mut at = range.start;
+    while at < range.end {
+        let (buffer, piece) = match memory.at(at, node) {
+            Some(Meaning::Buffer(buffer, piece)) => (Some(buffer), piece),
+            Some(Meaning::Live(piece) | Meaning::Freed(piece)) => (None, piece),
+            None => return,
+        };
+        let end = piece.range.end.min(range.end);
+        match buffer {
+            Some(buffer) => {
+                let base = trace.buffer(buffer).range.start;
+                let bytes = ByteRange::new(at - base, end - base);
+                trace.add_access(Access::new(node, buffer, bytes, mode));
+            }
+            None => {
+                let range = ByteRange::new(at, end);
+                trace.unknown.push(UnknownAccess { node, range, mode });
+            }
         }
-        Some(_) => trace.unknown.push(UnknownAccess { node, range, mode }),
-        None => {}
+        at = end;
     }
 }
 

@@ -9,7 +9,7 @@
 //! | copy, fill | the bytes, from its operands: proof |
 //! | allocation, free | a buffer of the graph (R7, R8) |
 //! | child graph | expanded in place, between an entry and an exit, in the scope `child n17` |
-//! | kernel that a noted call declares | what the call declares |
+//! | kernel that a noted call declares | what the call declares; words that it does not explain: possible |
 //! | other kernel | the memory that a word of its parameters is an address of: possible |
 //! | empty, event | its place in the order |
 //! | everything else | listed as not analysed (R10) |
@@ -17,7 +17,9 @@
 //! A word is looked up in the memory that the caller names, in the persistent
 //! buffers of the device, in the memory of the graph's allocation nodes, then
 //! with the driver: device memory that is allocated and that nobody named is a
-//! possible R3, memory of a persistent buffer that is gone a possible R4. Words
+//! buffer without a name, so that two accesses of it are seen to conflict, and a
+//! possible R3; memory of a persistent buffer that is gone, or that was
+//! [said to be freed](crate::Device::freed), is a possible R4. Words
 //! that are none of these are ignored. So pointers show conflicts and never the
 //! lack of them, and a verdict without declared accesses lists what it assumes.
 //!
@@ -31,13 +33,15 @@ mod inputs;
 mod lower;
 mod memory;
 mod read;
+mod shown;
 
 use streamweir_trace::ByteRange;
 
 pub use audited::Audit;
 pub use calls::CallLog;
 pub use inputs::{DeclaredAccess, KnownBuffer};
-pub(crate) use memory::{Unnamed, attribute};
+pub(crate) use memory::{Attributed, attribute};
+pub(crate) use shown::{Found, add_memory, words};
 
 use crate::device::Device;
 use crate::driver::GraphHandle;

@@ -186,6 +186,7 @@ impl<'a> Binder<'a> {
     ) -> Result<BufferKey> {
         let buffer = self.recorder.touch(self.draft, place, mode)?;
         let start = place.memory.range().start;
+        self.draft.narrowed |= place.bytes.start != place.pointer || place.bytes.end != place.end;
         self.draft.bound.push(Bound {
             param: (self.next - 1) as u32,
             at,

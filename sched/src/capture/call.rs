@@ -8,7 +8,7 @@ use streamweir_trace::{ByteRange, PdlWait};
 
 use super::buffer::Touch;
 use super::lane::Dyn;
-use super::recording::{BufferKey, Recording};
+use super::recording::{BufferKey, CallSaid, Kept, Recording};
 use crate::driver::StreamHandle;
 
 /// What a library's call needs, declared before it is made.
@@ -19,9 +19,9 @@ pub struct ForeignCall<'a, L = Dyn> {
     pub(super) name: &'a str,
     pub(super) touches: &'a [Touch<'a, L>],
     pub(super) workspace: Option<(usize, usize)>,
-    pub(super) keep: Option<Arc<dyn Any + Send + Sync>>,
+    pub(super) keep: Vec<Arc<dyn Any + Send + Sync>>,
     pub(super) keeps_order: bool,
-    pub(super) pdl: PdlWait,
+    pub(super) said: CallSaid,
 }
 
 impl<'a, L> ForeignCall<'a, L> {
@@ -32,9 +32,9 @@ impl<'a, L> ForeignCall<'a, L> {
             name,
             touches,
             workspace: None,
-            keep: None,
+            keep: Vec::new(),
             keeps_order: true,
-            pdl: PdlWait::None,
+            said: CallSaid::default(),
         }
     }
 
@@ -47,10 +47,41 @@ impl<'a, L> ForeignCall<'a, L> {
         self
     }
 
-    /// What the graph keeps alive for the call.
+    /// What the graph keeps alive for the call, memory that no node of it refers to
+    /// included. Memory that its kernels are given an address of is said by
+    /// [`keeps`](Self::keeps).
     #[must_use]
     pub fn keep(mut self, keep: Arc<dyn Any + Send + Sync>) -> Self {
-        self.keep = Some(keep);
+        self.keep.push(keep);
+        self
+    }
+
+    /// Memory at `range` that the call's kernels are given an address of, that no
+    /// touched buffer is, and that the graph keeps alive by `owner`: a library's own
+    /// constants, say. It explains words of their parameters that point into it; an
+    /// operand of a copy or a fill there is an access all the same. Reports list it as
+    /// an assumption.
+    #[must_use]
+    pub fn keeps(
+        mut self,
+        name: impl Into<String>,
+        range: ByteRange,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
+        let name = name.into();
+        self.said.keeps.push(Kept { name, range });
+        self.keep.push(owner);
+        self
+    }
+
+    /// Words of the call's parameters that are addresses of known memory, and that
+    /// nothing else explains, are left over from other work: its kernels touch nothing
+    /// through them. Reports list how many there are and which buffers they point
+    /// into, as one assumption for the call. Operands of copies and fills are never
+    /// left over.
+    #[must_use]
+    pub fn left_over(mut self, reason: impl Into<String>) -> Self {
+        self.said.left_over = Some(reason.into());
         self
     }
 
@@ -72,7 +103,7 @@ impl<'a, L> ForeignCall<'a, L> {
     /// orders nothing. Reports list it as an assumption.
     #[must_use]
     pub fn waits(mut self) -> Self {
-        self.pdl = PdlWait::OnAllPaths;
+        self.said.pdl = PdlWait::OnAllPaths;
         self
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! No code of the user runs in any step here.
 
-use streamweir_trace::{PdlWait, StreamId};
+use streamweir_trace::StreamId;
 
 use super::nodes::Sent;
 use super::recorded::Recorded;
-use super::recording::{Draft, Spot, What};
+use super::recording::{CallSaid, Draft, Spot, What};
 use super::rewrite::{Added, Rewrites, Taken};
 use super::sink::{AnySink, Frontier, Sink};
 use crate::driver::DriverResult;
@@ -28,7 +28,7 @@ pub(super) struct Open {
 pub(super) struct CallInProgress {
     pub(super) spot: Spot,
     pub(super) name: String,
-    pub(super) pdl: PdlWait,
+    pub(super) said: CallSaid,
     pub(super) draft: Draft,
     /// Where its stream stood when it began, or when a command was last recorded
     /// there from within it.
@@ -216,7 +216,7 @@ impl Open {
         };
         let what = What::Foreign {
             name: call.name.clone(),
-            pdl: call.pdl,
+            said: call.said.clone(),
         };
         let (spot, mut draft) = (call.spot, call.draft.clone());
         self.push(spot, what, &mut draft, sent).map(drop)
@@ -280,7 +280,7 @@ impl Open {
         } = call;
         let what = What::Foreign {
             name,
-            pdl: PdlWait::None,
+            said: CallSaid::default(),
         };
         // The capture is broken; a second failure says nothing new.
         let _ = self.push(spot, what, &mut draft, Sent::Unseen);

@@ -10,7 +10,8 @@ use crate::graph::ReplayGroup;
 
 /// What becomes of a capture in which the verifier finds hazards.
 ///
-/// There is no way to switch the verifier off.
+/// There is no way to switch the verifier off. Whoever ships an engine asks for
+/// [`Prove`](Self::Prove): then each graph has a [certificate](crate::Graph::certificate).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// The capture fails with the report as its error.
@@ -18,6 +19,9 @@ pub enum Verify {
     Refuse,
     /// The graph is made, and carries the report.
     Report,
+    /// The capture fails unless there is a certificate, with the report as its error:
+    /// a hazard that is only possible stands in the way, too.
+    Prove,
 }
 
 /// When a capture places scratch buffers and emits what was recorded.

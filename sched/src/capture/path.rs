@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
-use streamweir_trace::{NodeId, Trace};
+use streamweir_trace::Trace;
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify, verify_driver};
 
 use super::open::Open;
@@ -19,8 +19,7 @@ use super::options::Verify;
 use super::recorder::Recorder;
 use super::sink::{self, Made, Sink};
 use super::strand::ORIGIN;
-use super::trace::{self, ReadBack, Traces};
-use crate::audit::{Unnamed, attribute};
+use super::trace::{self, LeftOver, ReadBack, Traces};
 use crate::device::DeviceInner;
 use crate::driver::{DriverResult, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
@@ -34,7 +33,8 @@ pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {
     capture.place()?;
     let graph = capture.send()?.graph(&capture)?;
     let read = capture.read_back(graph.view())?;
-    let judged = capture.judge(capture.traces(&read))?;
+    let traces = capture.traces(&read)?;
+    let judged = capture.judge(traces)?;
     capture.instantiate(graph, &read, judged)
 }
 
@@ -59,7 +59,8 @@ pub(super) fn into_run(recorder: &Recorder) -> Result<(Report, Trace, PoolReport
     let mut run = Ending::record(recorder)?;
     run.rewrite()?;
     let streams = run.send()?.work(&run)?;
-    let trace = trace::declared(&run.open.recorded);
+    let mut trace = trace::declared(&run.open.recorded);
+    run.show(&mut trace, &[])?;
     let report = verify(&trace).map_err(|source| run.unverifiable(source))?;
     let pools = run.open.recorded.pool_report();
     let keep = run.keep()?;
@@ -140,28 +141,29 @@ impl Ending {
     }
 
     /// What was recorded and what the driver has, where every node is ours.
-    fn traces(&self, read: &ReadBack) -> Traces {
-        trace::of_graph(&self.open.recorded, read)
+    fn traces(&mut self, read: &ReadBack) -> Result<Traces> {
+        let mut traces = trace::of_graph(&self.open.recorded, read);
+        self.show(&mut traces.declared, &traces.left_over)?;
+        Ok(traces)
+    }
+
+    /// Adds what nodes show and nobody declares, and keeps alive what is ours of it.
+    fn show(&mut self, trace: &mut Trace, left_over: &[LeftOver]) -> Result<()> {
+        let recorded = &mut self.open.recorded;
+        for entry in trace::show(&recorded.device, trace, left_over)? {
+            recorded.asked.push(entry);
+        }
+        Ok(())
     }
 
     /// The same where other nodes are the engine's. What those touch is added, as
     /// far as it can be seen.
-    fn part_traces(&self, read: &ReadBack) -> Result<Traces> {
-        let recorded = &self.open.recorded;
+    fn part_traces(&mut self, read: &ReadBack) -> Result<Traces> {
+        let recorded = &mut self.open.recorded;
         let mut traces = trace::of_part(recorded, read);
-        let Traces {
-            declared, theirs, ..
-        } = &mut traces;
-        let of_engine = |node: NodeId| theirs.contains(&node);
-        let unnamed = Unnamed::IsTheEngines;
-        attribute(
-            &recorded.device,
-            declared,
-            Vec::new(),
-            unnamed,
-            of_engine,
-            of_engine,
-        )?;
+        for entry in trace::show_part(&recorded.device, &mut traces)? {
+            recorded.asked.push(entry);
+        }
         Ok(traces)
     }
 
@@ -176,9 +178,16 @@ impl Ending {
         let recorded = &self.open.recorded;
         let unverifiable = |source| self.unverifiable(source);
         let report = verify_driver(declared, read_back, matching).map_err(unverifiable)?;
-        if report.verdict == Verdict::Hazard && recorded.verify == Verify::Refuse {
+        let capture = || recorded.name().to_string();
+        if report.verdict == Verdict::Hazard && recorded.verify != Verify::Report {
             return Err(Error::Refused {
-                capture: recorded.name().to_string(),
+                capture: capture(),
+                report: Box::new(report),
+            });
+        }
+        if report.certificate.is_none() && recorded.verify == Verify::Prove {
+            return Err(Error::Unproven {
+                capture: capture(),
                 report: Box::new(report),
             });
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use streamweir_base::inside::inside;
+use streamweir_trace::ByteRange;
 
 use super::inner::DeviceInner;
 use crate::driver::sim::SimDriver;
@@ -68,6 +69,14 @@ impl Device {
     /// card, such as interleaving by another seed, is asked of it.
     pub fn simulated(&self) -> Option<&SimDriver> {
         self.inner.reclaim.simulated()
+    }
+
+    /// Says that the memory at `range` has been freed behind streamweir's back: by an
+    /// engine's allocator, say. A kernel of a later capture that is given an address in
+    /// it is a possible R4, until memory is registered there again. Nothing but this
+    /// tells of such a free: that a number was an address once cannot be seen.
+    pub fn freed(&self, range: ByteRange) {
+        self.inner.registry.note_freed(range);
     }
 
     /// Waits until all work has ended that streamweir has enqueued on this

@@ -1,6 +1,7 @@
 //! Which bytes a graph reads and writes, for deciding which graphs conflict.
 
 use streamweir_trace::{ByteRange, RangeSet, Trace};
+use streamweir_verify::Shown;
 
 /// The device bytes that a graph reads and writes, scratch included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,8 +13,17 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// The bytes of all accesses of a trace.
+    /// The bytes of all accesses of a trace, those included that its nodes show and
+    /// nothing declares, and all that is only possible.
     pub(crate) fn of(trace: &Trace) -> Self {
+        match Shown::new(trace) {
+            Ok(shown) => Self::of_shown(shown.trace()),
+            // It has been judged, so this does not come to pass.
+            Err(_) => Self::of_shown(trace),
+        }
+    }
+
+    fn of_shown(trace: &Trace) -> Self {
         let (mut reads, mut writes) = (Vec::<ByteRange>::new(), Vec::<ByteRange>::new());
         for access in &trace.accesses {
             let buffer = trace.buffer(access.buffer);
@@ -24,6 +34,13 @@ impl Footprint {
                 reads.push(bytes);
             }
             if access.mode.writes() {
+                writes.push(bytes);
+            }
+        }
+        for word in &trace.possible {
+            let start = trace.buffer(word.buffer).range.start;
+            if let Some(bytes) = word.bytes.shifted(start) {
+                reads.push(bytes);
                 writes.push(bytes);
             }
         }

@@ -74,9 +74,26 @@ pub(in crate::capture) enum What {
     /// A library's work.
     Foreign {
         name: String,
-        /// What the caller says of its kernels.
-        pdl: PdlWait,
+        said: CallSaid,
     },
+}
+
+/// What the caller of a library vouches for beside what is touched.
+#[derive(Clone, Default)]
+pub(in crate::capture) struct CallSaid {
+    /// Whether kernels of the call that start early wait for what they follow.
+    pub(in crate::capture) pdl: PdlWait,
+    /// Memory that is kept alive for the call.
+    pub(in crate::capture) keeps: Vec<Kept>,
+    /// Why words of parameters that nothing explains are not used.
+    pub(in crate::capture) left_over: Option<String>,
+}
+
+/// Memory that the graph keeps alive for a library's call.
+#[derive(Clone)]
+pub(in crate::capture) struct Kept {
+    pub(in crate::capture) name: String,
+    pub(in crate::capture) range: ByteRange,
 }
 
 impl What {

@@ -22,6 +22,8 @@ pub(in crate::capture) struct Draft {
     pub(in crate::capture) accesses: Vec<DraftAccess>,
     /// The scratch blocks among the touched buffers.
     pub(in crate::capture) blocks: Vec<BlockId>,
+    /// Whether an argument is narrowed: the author of the launch vouches for that.
+    pub(in crate::capture) narrowed: bool,
     /// The host memory that an upload reads.
     pub(in crate::capture) pinned: Option<Arc<HostMemory>>,
 }
@@ -41,6 +43,7 @@ impl Draft {
         self.bound.clear();
         self.accesses.clear();
         self.blocks.clear();
+        self.narrowed = false;
         self.pinned = None;
     }
 

@@ -16,13 +16,15 @@ mod command;
 mod draft;
 mod keep;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use streamweir_trace::{ByteRange, ScopeId};
 
-pub(super) use self::command::{BufferKey, Command, Operand, Pointer, RecordedAccess, Spot, What};
+pub(super) use self::command::{
+    BufferKey, CallSaid, Command, Kept, Operand, Pointer, RecordedAccess, Spot, What,
+};
 pub(super) use self::draft::Draft;
 use crate::device::PersistentInner;
 use crate::owned::HostMemory;
@@ -32,6 +34,8 @@ pub(super) struct Recording {
     /// Whether there is a kernel whose blocks spin on each other.
     pub(super) spins: bool,
     pub(super) commands: Vec<Command>,
+    /// The kernels that were launched with narrowed ranges.
+    pub(super) narrowed: HashSet<u32>,
     /// The commands that each command waits for.
     pub(super) waits: Vec<u32>,
     pub(super) param_bytes: Vec<u8>,
@@ -71,6 +75,9 @@ impl Recording {
             mode: access.mode,
         }));
         self.pinned.extend(draft.pinned.take());
+        if draft.narrowed {
+            self.narrowed.insert(command);
+        }
         let command = Command {
             what,
             spot,
@@ -162,7 +169,7 @@ pub(super) fn indices(range: &Range<u32>) -> Range<usize> {
 mod tests {
     use std::panic::Location;
 
-    use streamweir_trace::{AccessMode, PdlWait, StreamId};
+    use streamweir_trace::{AccessMode, StreamId};
 
     use super::*;
 
@@ -182,7 +189,7 @@ mod tests {
             }
             let what = What::Foreign {
                 name: "call".into(),
-                pdl: PdlWait::None,
+                said: CallSaid::default(),
             };
             recording.push(spot, what, &mut draft, after);
         }

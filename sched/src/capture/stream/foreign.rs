@@ -5,7 +5,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::ALIGNMENT;
-use streamweir_trace::PdlWait;
 
 use super::Stream;
 use super::in_call::{Declared, InCall};
@@ -13,7 +12,7 @@ use crate::capture::buffer::{Touch, writes};
 use crate::capture::call::{Deferred, ForeignAddresses, ForeignCall, LibraryError};
 use crate::capture::lane::Lane;
 use crate::capture::nodes::Sent;
-use crate::capture::recording::{BufferKey, What};
+use crate::capture::recording::{BufferKey, CallSaid, What};
 use crate::capture::rewrite::Holder;
 use crate::capture::scratch::Scratch;
 use crate::device::Event;
@@ -86,13 +85,39 @@ impl<L: Lane> Stream<L> {
         let declared = Declared {
             name,
             touches,
-            keep,
-            pdl: PdlWait::None,
+            keep: keep.as_slice(),
+            said: CallSaid::default(),
             line: Location::caller(),
         };
         match self.begin_call(&declared)? {
             Some(begun) => make(begun, call),
             None => Err(self.too_early(name).into()),
+        }
+    }
+
+    /// [`foreign`](Self::foreign) with all that a [`ForeignCall`] can say: memory that
+    /// it [keeps](ForeignCall::keeps), words that are [left over](ForeignCall::left_over),
+    /// a workspace.
+    ///
+    /// # Errors
+    /// As [`foreign`](Self::foreign).
+    ///
+    /// # Safety
+    /// As for [`foreign_call`](Self::foreign_call).
+    #[track_caller]
+    pub unsafe fn foreign_with<R, E: From<Error>>(
+        &self,
+        call: ForeignCall<'_, L>,
+        enqueue: impl FnOnce(StreamHandle, ForeignAddresses<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let line = Location::caller();
+        let taken = self.workspace_of(&call, line)?;
+        let touches = taken.touches(call.touches);
+        match self.begin_call(&call.declared(&touches, line))? {
+            Some(begun) => make(begun, |stream, addresses: &[u64]| {
+                enqueue(stream, taken.addresses(addresses))
+            }),
+            None => Err(self.too_early(call.name).into()),
         }
     }
 
@@ -130,39 +155,17 @@ impl<L: Lane> Stream<L> {
         enqueue: impl FnOnce(StreamHandle, ForeignAddresses<'_>) -> Result<(), LibraryError> + 'static,
     ) -> Result<()> {
         let line = Location::caller();
-        let workspace = match call.workspace {
-            None => None,
-            Some((bytes, alignment)) => {
-                Some(self.aligned_scratch(call.name, bytes, alignment, line)?)
-            }
-        };
-        let mut touches = call.touches.to_vec();
-        // A library writes its workspace before it reads it: what an earlier
-        // call has left there is nobody's.
-        let of_workspace = workspace.as_ref().map(|(scratch, _)| writes(scratch));
-        touches.extend(of_workspace);
-        let alignment = workspace.as_ref().map(|(_, alignment)| *alignment);
-        let declared = Declared {
-            name: call.name,
-            touches: &touches,
-            keep: call.keep,
-            pdl: call.pdl,
-            line,
-        };
+        let taken = self.workspace_of(&call, line)?;
+        let touches = taken.touches(call.touches);
+        let declared = call.declared(&touches, line);
         let Some(begun) = self.begin_call(&declared)? else {
             let enqueue = Box::new(enqueue);
+            let alignment = taken.alignment();
             let later = |touched| Deferred::new(enqueue, touched, alignment, call.keeps_order);
             return self.put_aside(&declared, later);
         };
         make(begun, |stream, addresses: &[u64]| {
-            let (touched, workspace) = match (alignment, addresses) {
-                (Some(alignment), [touched @ .., workspace]) => {
-                    (touched, Some(workspace.next_multiple_of(alignment)))
-                }
-                _ => (addresses, None),
-            };
-            let addresses = ForeignAddresses { touched, workspace };
-            enqueue(stream, addresses).map_err(|source| Error::Foreign {
+            enqueue(stream, taken.addresses(addresses)).map_err(|source| Error::Foreign {
                 during: format!(
                     "foreign call \"{}\" of capture \"{}\"",
                     call.name,
@@ -171,6 +174,18 @@ impl<L: Lane> Stream<L> {
                 source,
             })
         })
+    }
+
+    /// The workspace that a call declares.
+    fn workspace_of(
+        &self,
+        call: &ForeignCall<'_, L>,
+        line: &'static Location<'static>,
+    ) -> Result<Taken<L>> {
+        let taken = call
+            .workspace
+            .map(|(bytes, alignment)| self.aligned_scratch(call.name, bytes, alignment, line));
+        Ok(Taken(taken.transpose()?))
     }
 
     /// Scratch in which `bytes` bytes begin at a multiple of `alignment`.
@@ -212,16 +227,67 @@ impl<L: Lane> Stream<L> {
             let buffer = open.recorded.touch(&mut draft, &touch.place, touch.mode)?;
             touched.push((buffer, touch.place.pointer));
         }
-        open.recorded.asked.extend(call.keep.clone());
+        open.recorded.asked.extend_from_slice(call.keep);
         let what = What::Foreign {
             name: call.name.to_owned(),
-            pdl: call.pdl,
+            said: call.said.clone(),
         };
         let command = open.performed(self.spot(call.line), what, &mut draft, Sent::Unseen)?;
         if let Some(planned) = open.sink.planned() {
             planned.defer(command, deferred(touched));
         }
         Ok(())
+    }
+}
+
+/// The workspace of a call, and what its address is a multiple of.
+struct Taken<L>(Option<(Scratch<u8, L>, u64)>);
+
+impl<L> Taken<L> {
+    /// What the call touches, its workspace last.
+    fn touches<'a>(&'a self, touches: &[Touch<'a, L>]) -> Vec<Touch<'a, L>>
+    where
+        L: Lane,
+    {
+        // A library writes its workspace before it reads it: what an earlier
+        // call has left there is nobody's.
+        let workspace = self.0.as_ref().map(|(scratch, _)| writes(scratch));
+        touches.iter().copied().chain(workspace).collect()
+    }
+
+    fn alignment(&self) -> Option<u64> {
+        self.0.as_ref().map(|(_, alignment)| *alignment)
+    }
+
+    /// The addresses of what the call touches, as it is given them.
+    fn addresses<'a>(&self, all: &'a [u64]) -> ForeignAddresses<'a> {
+        match (self.alignment(), all) {
+            (Some(alignment), [touched @ .., workspace]) => ForeignAddresses {
+                touched,
+                workspace: Some(workspace.next_multiple_of(alignment)),
+            },
+            _ => ForeignAddresses {
+                touched: all,
+                workspace: None,
+            },
+        }
+    }
+}
+
+impl<'a, L> ForeignCall<'a, L> {
+    /// What is said of the call, which touches `touches`.
+    fn declared<'d, 'b>(
+        &'d self,
+        touches: &'d [Touch<'b, L>],
+        line: &'static Location<'static>,
+    ) -> Declared<'d, 'b, L> {
+        Declared {
+            name: self.name,
+            touches,
+            keep: &self.keep,
+            said: self.said.clone(),
+            line,
+        }
     }
 }
 

@@ -11,15 +11,13 @@ use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
-use streamweir_trace::PdlWait;
-
 use super::Stream;
 use crate::capture::buffer::Touch;
 use crate::capture::lane::Lane;
 use crate::capture::nodes::Sent;
 use crate::capture::open::{CallInProgress, Open};
 use crate::capture::recorder::Recorder;
-use crate::capture::recording::What;
+use crate::capture::recording::{CallSaid, What};
 use crate::capture::sink::{Frontier, Sink};
 use crate::driver::StreamHandle;
 use crate::error::Result;
@@ -29,8 +27,8 @@ use crate::owned::OwnedStream;
 pub(super) struct Declared<'a, 'b, L> {
     pub(super) name: &'a str,
     pub(super) touches: &'a [Touch<'b, L>],
-    pub(super) keep: Option<Arc<dyn Any + Send + Sync>>,
-    pub(super) pdl: PdlWait,
+    pub(super) keep: &'a [Arc<dyn Any + Send + Sync>],
+    pub(super) said: CallSaid,
     pub(super) line: &'static Location<'static>,
 }
 
@@ -65,11 +63,11 @@ impl<L: Lane> Stream<L> {
         }
         let addresses = call.touches.iter().map(|touch| touch.place.address());
         let addresses = addresses.collect::<Result<_>>()?;
-        open.recorded.asked.extend(call.keep.clone());
+        open.recorded.asked.extend_from_slice(call.keep);
         open.calls.push(CallInProgress {
             spot: self.spot(call.line),
             name: name.to_owned(),
-            pdl: call.pdl,
+            said: call.said.clone(),
             draft,
             before,
         });
@@ -105,7 +103,7 @@ impl InCall<'_> {
         let CallInProgress {
             spot,
             name,
-            pdl,
+            said,
             mut draft,
             before,
         } = call;
@@ -117,7 +115,7 @@ impl InCall<'_> {
                 None => return Ok(()),
             },
         };
-        let what = What::Foreign { name, pdl };
+        let what = What::Foreign { name, said };
         open.performed(spot, what, &mut draft, sent)?;
         open.resume(spot.stream)
     }

@@ -6,9 +6,10 @@ use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_trace::{
     Access, AccessMode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge,
     EdgeKind, FieldPointer, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait,
-    PointerParam, SourceLine, Stream, StreamEnd, Trace,
+    PointerParam, Stream, StreamEnd, Trace,
 };
 
+use super::promises::line_of;
 use super::read_back::ReadBack;
 use crate::capture::early;
 use crate::capture::nodes::Nodes;
@@ -19,7 +20,7 @@ use crate::kernel::Role;
 
 /// What the recording and the driver's graph say of each command.
 pub(super) struct Builder<'a> {
-    recording: &'a Recording,
+    pub(super) recording: &'a Recording,
     nodes: &'a Nodes,
     graph: Option<&'a ReadBack>,
     /// For each command, its nodes; one more entry closes the last range.
@@ -145,6 +146,7 @@ impl<'a> Builder<'a> {
         self.add_buffers(&mut trace, blocks);
         trace.assumptions.extend(self.doubts());
         trace.assumptions.extend(early::assumption(self.recording));
+        self.add_promises(&mut trace);
         for access in &self.recording.accesses {
             let buffer = self.buffer_id(access.buffer);
             let command = access.command as usize;
@@ -164,10 +166,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_nodes(&self, trace: &mut Trace, index: usize, command: &Command) {
-        let launch = SourceLine {
-            file: command.spot.line.file().to_owned(),
-            line: command.spot.line.line(),
-        };
+        let launch = line_of(command);
         let mut add = |kind: NodeKind, name: String| {
             trace.add_node(Node {
                 scope: command.spot.scope,
@@ -211,14 +210,14 @@ impl<'a> Builder<'a> {
                 add(NodeKind::EventRecord, format!("record {}", event.name))
             }
             What::EventWait(event) => add(NodeKind::EventWait, format!("wait {}", event.name)),
-            What::Foreign { name, pdl } => match self.foreign.get(&index) {
+            What::Foreign { name, said } => match self.foreign.get(&index) {
                 Some(nodes) => {
                     for node in nodes {
                         let kind = self.kinds.get(node).copied().cloned();
                         add(kind.unwrap_or(NodeKind::Unknown(u32::MAX)), name.clone());
                     }
-                    if *pdl == PdlWait::OnAllPaths {
-                        self.let_wait(trace, name, nodes);
+                    if said.pdl == PdlWait::OnAllPaths {
+                        self.let_wait(trace, nodes);
                     }
                 }
                 // An eager run: one node stands for the whole call.
@@ -230,20 +229,12 @@ impl<'a> Builder<'a> {
     /// Notes that the kernels of a library's call wait for what they follow
     /// programmatically, as its caller says. The last nodes of the trace are the
     /// call's.
-    fn let_wait(&self, trace: &mut Trace, name: &str, nodes: &[NodeHandle]) {
+    fn let_wait(&self, trace: &mut Trace, nodes: &[NodeHandle]) {
         let first = trace.nodes.len() - nodes.len();
-        let mut any = false;
         for (node, handle) in trace.nodes[first..].iter_mut().zip(nodes) {
             if self.early.contains(handle) {
                 node.pdl = PdlWait::OnAllPaths;
-                any = true;
             }
-        }
-        let line = format!(
-            "the kernels of `{name}` that start before what they follow has ended wait for it on all paths"
-        );
-        if any && !trace.assumptions.contains(&line) {
-            trace.assumptions.push(line);
         }
     }
 
@@ -356,7 +347,7 @@ impl<'a> Builder<'a> {
         NodeId(self.first[commands.index()])
     }
 
-    fn nodes_of(&self, command: usize) -> impl Iterator<Item = NodeId> + use<> {
+    pub(super) fn nodes_of(&self, command: usize) -> impl Iterator<Item = NodeId> + use<> {
         (self.first[command]..self.first[command + 1]).map(NodeId)
     }
 

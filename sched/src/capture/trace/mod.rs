@@ -1,14 +1,18 @@
 //! From a recording to a trace, and from the driver's graph to another.
 
 mod builder;
+mod promises;
 mod read_back;
+mod shown;
 
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, Trace};
 
 use self::builder::Builder;
+pub(super) use self::promises::LeftOver;
 pub(super) use self::read_back::ReadBack;
+pub(super) use self::shown::{show, show_part};
 use super::recorded::Recorded;
 use crate::driver::NodeHandle;
 
@@ -20,6 +24,8 @@ pub(super) struct Traces {
     pub(super) matching: Vec<Option<NodeId>>,
     /// The engine's nodes, of which nothing was recorded.
     pub(super) theirs: HashSet<NodeId>,
+    /// The calls of which words are left over.
+    pub(super) left_over: Vec<LeftOver>,
 }
 
 impl Traces {
@@ -40,15 +46,36 @@ impl Traces {
     }
 
     /// Says where the engine's stream stands, which the engine may have moved on
-    /// since our last node: after these nodes of the driver's.
+    /// since our last node: after these nodes of the driver's. Branches of the engine
+    /// that are open are the engine's to join, for otherwise the driver refuses to end
+    /// its capture; that it does is an assumption until then.
     pub(super) fn end_origin_at(&mut self, graph: &ReadBack, frontier: &[NodeHandle]) {
         let Some(origin) = self.declared.streams.first_mut() else {
             return;
         };
-        origin.end.frontier = (graph.nodes.iter().zip(&self.matching))
-            .filter(|(handle, _)| frontier.contains(handle))
-            .filter_map(|(_, &node)| node)
-            .collect();
+        let followed: HashSet<NodeHandle> = graph.edges.iter().map(|edge| edge.from).collect();
+        let mut open = Vec::new();
+        let mut end = Vec::new();
+        for (handle, node) in graph.nodes.iter().zip(&self.matching) {
+            let Some(node) = *node else { continue };
+            if frontier.contains(handle) {
+                end.push(node);
+            } else if !followed.contains(handle) && self.theirs.contains(&node) {
+                open.push(node);
+            }
+        }
+        end.extend(&open);
+        origin.end.frontier = end;
+        if !open.is_empty() {
+            let lasts: Vec<String> = open
+                .iter()
+                .map(|&node| format!("{node} `{}`", self.declared.node(node).name))
+                .collect();
+            self.declared.assumptions.push(format!(
+                "what the engine had not joined at detach is joined before its capture ends, as the driver asks: {}",
+                lasts.join(", ")
+            ));
+        }
     }
 }
 
@@ -77,6 +104,7 @@ pub(super) fn of_graph(recorded: &Recorded, graph: &ReadBack) -> Traces {
             .map(|node| builder.by_handle.get(node).copied())
             .collect(),
         theirs: HashSet::new(),
+        left_over: builder.left_over(),
     }
 }
 
