@@ -112,6 +112,32 @@ pub enum Error {
         last: String,
     },
 
+    /// An event that is recorded somewhere else: who waits for it could not tell whose
+    /// record it has seen.
+    #[error(
+        "event \"{event}\" is recorded {recorded}; whoever waits for it would take one record for the other. Give \"{by}\" an event of its own, or drop the graph first"
+    )]
+    EventTaken {
+        /// The event.
+        event: String,
+        /// Who records it, in words.
+        recorded: String,
+        /// The capture or the stream that was to record it, too.
+        by: String,
+    },
+
+    /// An engine's capture with pools of a replay group, and nobody vouches for its
+    /// replays.
+    #[error(
+        "attaching to stream \"{stream}\" with replay group \"{group}\": the engine's replays take no turns with the group's graphs, and would share its arena. Leave the group out, or promise by the unsafe `CaptureOptions::replays_take_turns` that no two of them are ever in flight together"
+    )]
+    EngineInGroup {
+        /// The engine's stream.
+        stream: String,
+        /// The group.
+        group: String,
+    },
+
     /// An earlier failure broke the capture; nothing can be recorded in it.
     #[error(
         "capture \"{capture}\" is broken by an earlier failure ({first}); drop it and capture again"

@@ -131,7 +131,8 @@ fn a_library_that_starts_a_kernel_early_is_asked_whether_it_waits() {
     let (graph, ()) = capture(true).unwrap();
     let report = graph.report();
     assert_eq!(report.verdict, Verdict::Safe, "{report}");
-    let assumed = |line: &String| line.contains("`split gemm`") && line.contains("wait for it");
+    let assumed =
+        |line: &String| line.contains("`split gemm`") && line.contains("waits on all paths");
     assert_eq!(
         report
             .assumptions

@@ -86,6 +86,16 @@ fn lies() -> Vec<(Lie, &'static str)> {
             "fill",
         ),
         (Lie::MoveTarget { node: 4, bytes: 4 }, "copy"),
+        (Lie::Cooperate(0), "launch"),
+        (Lie::AddRow(2), "rows"),
+        (Lie::AddRow(4), "rows"),
+        (
+            Lie::AddParam {
+                node: 0,
+                bytes: vec![1; 8],
+            },
+            "plus",
+        ),
         (Lie::CallEmpty(1), "bump"),
         (Lie::CallEmpty(2), "fill"),
     ];

@@ -1,11 +1,13 @@
 //! What a verdict about a trace takes for granted, in words.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use crate::buffer::{BufferKind, Keeper};
 use crate::id::{NodeId, StreamId};
 use crate::model::Trace;
-use crate::node::NodeKind;
+use crate::node::{NodeKind, SourceLine};
 use crate::promise::{Promise, Promised};
 use crate::range_set::RangeSet;
 use crate::stream::Stream;
@@ -90,7 +92,7 @@ impl Trace {
             );
         }
         lines.extend(self.copies_outside());
-        lines.extend(self.promises.iter().map(|promise| promise.line(self)));
+        lines.extend(self.promised());
         for keeper in [Keeper::Call, Keeper::Engine] {
             let kept = self
                 .buffers
@@ -107,6 +109,30 @@ impl Trace {
             }
         }
         lines
+    }
+
+    /// The promises, one line for those that somebody makes of the same thing at the
+    /// same place, with how many nodes it is about.
+    fn promised(&self) -> Vec<String> {
+        let mut alike: Vec<Promise> = Vec::new();
+        let mut place: HashMap<(&str, Option<&SourceLine>, String), usize> = HashMap::new();
+        for promise in &self.promises {
+            let said = Said {
+                what: &promise.what,
+                trace: self,
+            };
+            let key = (promise.of.as_str(), promise.line.as_ref(), said.to_string());
+            match place.entry(key) {
+                Entry::Occupied(known) => {
+                    alike[*known.get()].nodes.extend(&promise.nodes);
+                }
+                Entry::Vacant(free) => {
+                    free.insert(alike.len());
+                    alike.push(promise.clone());
+                }
+            }
+        }
+        alike.iter().map(|promise| promise.line(self)).collect()
     }
 
     /// What is to be said of copies whose operands lie in no buffer: the other side

@@ -29,6 +29,8 @@ const LENGTH: u64 = 16;
 #[derive(Debug)]
 pub struct DeviceBacking {
     reclaim: Shared,
+    /// Whether a range is as long as the device's memory, so that it can always grow.
+    roomy: bool,
     given: Mutex<Given>,
 }
 
@@ -71,7 +73,18 @@ impl DeviceBacking {
     pub fn new(reclaim: Shared) -> Self {
         Self {
             reclaim,
+            roomy: false,
             given: Mutex::default(),
+        }
+    }
+
+    /// A backing for an arena of which nobody knows how large it becomes, such as one of
+    /// many graphs: where ranges of addresses can be reserved, what it gives can be
+    /// extended as far as the device has memory.
+    pub fn roomy(reclaim: Shared) -> Self {
+        Self {
+            roomy: true,
+            ..Self::new(reclaim)
         }
     }
 
@@ -96,7 +109,10 @@ impl DeviceBacking {
         let first = bytes.checked_next_multiple_of(unit).ok_or_else(too_large)?;
         // No arena can become larger than the device's memory.
         let most = driver.info().memory.next_multiple_of(unit).max(first);
-        let length = first.saturating_mul(LENGTH).min(most);
+        let length = match self.roomy {
+            true => most,
+            false => first.saturating_mul(LENGTH).min(most),
+        };
         let start = driver.range_reserve(length)?;
         // SAFETY: the range is new, so nothing is mapped in it.
         if let Err(error) = unsafe { driver.mem_map(start, first) } {

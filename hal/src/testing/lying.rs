@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use streamweir_trace::{EdgeKind, NodeKind};
+use streamweir_trace::{BlockSync, EdgeKind, NodeKind, Param};
 
 use super::wrap::{Wrap, forward_driver};
 use crate::driver::{DynDriver, GraphEdge, NodeHandle};
@@ -53,6 +53,17 @@ pub enum Lie {
         node: usize,
         /// The distance.
         bytes: u64,
+    },
+    /// A kernel is reported as launched cooperatively.
+    Cooperate(usize),
+    /// A copy or fill is reported with one row more.
+    AddRow(usize),
+    /// A kernel is reported with one parameter more, of these bytes.
+    AddParam {
+        /// The node.
+        node: usize,
+        /// The bytes.
+        bytes: Vec<u8>,
     },
     /// The node is reported to do nothing.
     CallEmpty(usize),
@@ -157,6 +168,24 @@ impl Wrap for LyingDriver {
             }
             (&Lie::MoveTarget { node, bytes }, NodeKind::Memset(fill)) if node == at => {
                 fill.to = fill.to.wrapping_add(bytes);
+            }
+            (&Lie::Cooperate(node), NodeKind::Kernel(kernel)) if node == at => {
+                kernel.sync = BlockSync::Cooperative;
+            }
+            (&Lie::AddRow(node), NodeKind::Memcpy(copy)) if node == at => {
+                copy.rows += 1;
+                copy.to_pitch += copy.bytes;
+                copy.from_pitch += copy.bytes;
+            }
+            (&Lie::AddRow(node), NodeKind::Memset(fill)) if node == at => {
+                fill.rows += 1;
+                fill.pitch += fill.bytes;
+            }
+            (Lie::AddParam { node, bytes }, NodeKind::Kernel(kernel)) if *node == at => {
+                let last = kernel.params.last();
+                let end = last.map_or(0, |last| last.offset + last.bytes.len() as u32);
+                let offset = end.next_multiple_of(8);
+                kernel.params.push(Param::new("", offset, bytes.clone()));
             }
             (&Lie::CallEmpty(node), kind) if node == at => *kind = NodeKind::Empty,
             _ => {}

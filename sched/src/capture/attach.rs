@@ -40,13 +40,20 @@ impl Device {
     /// allocations by their operands, kernels by the words of their parameters,
     /// which are reported as not analysed. Memory that the engine uses and has
     /// not named is its own affair, as long as its own nodes are in order. The
-    /// scratch is of an arena of its own, and a group in the options is not used:
-    /// the engine's replays take no turns. To order them against graphs and eager
-    /// runs on the same persistent buffers is up to the engine.
+    /// scratch is of an arena of its own, for the engine's replays take no turns: a
+    /// group in the options is refused unless
+    /// [`replays_take_turns`](CaptureOptions::replays_take_turns) vouches for them. To
+    /// order them against graphs and eager runs on the same persistent buffers is up to
+    /// the engine.
+    ///
+    /// A branch of the engine that is open at `detach` is the engine's to join; that it
+    /// does is an assumption of the report until the engine's capture has ended, which
+    /// the driver refuses otherwise.
     ///
     /// # Errors
     /// When the stream is not capturing, its capture is broken already, it is of
-    /// another device, the options ask for a planned capture, or the calling
+    /// another device, the options ask for a planned capture or a group whose turns
+    /// nobody vouches for, or the calling
     /// thread is inside a capture of streamweir.
     pub fn attach(
         &self,
@@ -81,7 +88,14 @@ impl Device {
         }
         options.origin = stream.name().to_owned();
         // The engine replays when it likes, which no group would know of.
-        options.group = None;
+        if let Some(group) = &options.group
+            && !options.turns_are_vouched_for
+        {
+            return Err(Error::EngineInGroup {
+                stream: options.origin,
+                group: group.name().to_owned(),
+            });
+        }
         options.check()?;
         let device = &self.inner;
         let sink = sink::Attached::new(stream.stream.clone(), device.take_event()?);

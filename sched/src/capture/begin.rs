@@ -88,7 +88,7 @@ impl Start {
                 group.check_device(device)?;
                 group.inner.clone()
             }
-            None => GroupInner::new(device, &options.name, options.arena, options.guarded),
+            None => GroupInner::new(device, &options.name, options.arena, options.guarded, false),
         };
         Ok(Self {
             device: device.clone(),
@@ -120,8 +120,9 @@ impl Start {
             options,
             home,
         } = self;
-        let programmatic = sink.makes_our_graph()
-            && early::is_possible(options.programmatic, device.reclaim.info());
+        let ours = sink.makes_our_graph();
+        let shares_with = options.group.as_ref().map(|group| group.name().into());
+        let programmatic = ours && early::is_possible(options.programmatic, device.reclaim.info());
         let rewrites = Rewrites::new(
             options.poison,
             options.taps.as_ref(),
@@ -138,6 +139,8 @@ impl Start {
             recording: Recording::default(),
             nodes: Nodes::default(),
             strands: Strands::new(options.origin.as_str().into()),
+            claim: None,
+            shares_with: shares_with.filter(|_| !ours),
             asked: Vec::new(),
             placed: None,
             inside: None,

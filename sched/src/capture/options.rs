@@ -83,6 +83,8 @@ pub struct CaptureOptions {
     pub(crate) programmatic: bool,
     /// Somebody has promised to live with pools in the order of host calls.
     host_order_is_vouched_for: bool,
+    /// Somebody has promised that an engine's replays take turns.
+    pub(super) turns_are_vouched_for: bool,
 }
 
 /// The priorities of captured streams.
@@ -117,6 +119,7 @@ impl CaptureOptions {
             priorities: Priorities::default(),
             programmatic: true,
             host_order_is_vouched_for: false,
+            turns_are_vouched_for: false,
         }
     }
 
@@ -178,6 +181,22 @@ impl CaptureOptions {
     #[must_use]
     pub fn group(mut self, group: &ReplayGroup) -> Self {
         self.group = Some(group.clone());
+        self
+    }
+
+    /// Lets a part of an engine's capture ([`Device::attach`](crate::Device::attach))
+    /// take its scratch from the arena of a replay group, where without this it is
+    /// refused. The report lists it as an assumption. Captures of our own take turns
+    /// whatever is said here.
+    ///
+    /// # Safety
+    /// No replay of the engine's graph is in flight together with another one of it, or
+    /// with a replay of any other graph of the group: the engine orders them all, by
+    /// one stream or by events. Kernels that overlap all the same overwrite each other's
+    /// scratch, indices and addresses in it included.
+    #[must_use]
+    pub unsafe fn replays_take_turns(mut self) -> Self {
+        self.turns_are_vouched_for = true;
         self
     }
 

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
-use streamweir_trace::Trace;
+use streamweir_trace::{BlockSync, NodeKind, Trace};
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify, verify_driver};
 
 use super::open::Open;
@@ -24,7 +24,7 @@ use crate::device::DeviceInner;
 use crate::driver::{DriverResult, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
 use crate::graph::{Graph, Keep, Parts, replay_streams};
-use crate::owned::{GraphView, OwnedGraph, OwnedStream};
+use crate::owned::{GraphView, OwnedGraph, OwnedStream, node_attributes};
 
 /// The whole path, for captures of our own.
 pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {
@@ -124,13 +124,22 @@ impl Ending {
 
     /// The driver's graph: nodes, what they do, edges.
     fn read_back(&self, graph: GraphView<'_>) -> Result<ReadBack> {
+        let reclaim = &self.open.recorded.device.reclaim;
         let read = || -> DriverResult<ReadBack> {
             let nodes = graph.nodes()?;
-            let kinds = nodes
-                .iter()
+            let mut kinds = Vec::with_capacity(nodes.len());
+            for &node in &nodes {
                 // SAFETY: a node of this graph.
-                .map(|&node| unsafe { graph.node(node) })
-                .collect::<std::result::Result<_, _>>()?;
+                let mut kind = unsafe { graph.node(node) }?;
+                if let NodeKind::Kernel(kernel) = &mut kind {
+                    // SAFETY: as above.
+                    let attributes = unsafe { node_attributes(reclaim, node) }?;
+                    if attributes.cooperative {
+                        kernel.sync = BlockSync::Cooperative;
+                    }
+                }
+                kinds.push(kind);
+            }
             Ok(ReadBack {
                 edges: graph.edges()?,
                 nodes,

@@ -15,7 +15,7 @@ use super::plan::Placed;
 use super::pools::ScratchPools;
 use super::recording::{BufferKey, Draft, Recording, Spot, What};
 use super::strand::Strands;
-use crate::device::DeviceInner;
+use crate::device::{Claim, DeviceInner, EventInner};
 use crate::error::{Error, Name, Result};
 use crate::graph::{GroupInner, Keep};
 use streamweir_base::inside::Inside;
@@ -28,6 +28,10 @@ pub(super) struct Recorded {
     pub(super) recording: Recording,
     pub(super) nodes: Nodes,
     pub(super) strands: Strands,
+    /// The replay group that an engine's graph shares an arena with, by somebody's word.
+    pub(super) shares_with: Option<Name>,
+    /// That the events which it records are its own, once it records one.
+    pub(super) claim: Option<Arc<Claim>>,
     /// What foreign calls asked to be kept.
     pub(super) asked: Vec<Arc<dyn Any + Send + Sync>>,
     /// Where the blocks lie, when that was decided after they had been taken.
@@ -60,6 +64,19 @@ impl Recorded {
         frontier.push(command);
         self.nodes.push(sent);
         Ok(command)
+    }
+
+    /// Makes an event the capture's own to record; an eager run records it once and
+    /// then no more.
+    ///
+    /// # Errors
+    /// When somebody else records it.
+    pub(super) fn claim(&mut self, event: &EventInner, again: bool) -> Result<()> {
+        let capture = &self.pools.capture;
+        match again {
+            false => event.check_free(capture),
+            true => event.claim(self.claim.get_or_insert_with(|| Claim::of(capture))),
+        }
     }
 
     /// What is being done when a command is sent, for errors.
@@ -138,6 +155,7 @@ impl Recorded {
     pub(super) fn keeps(&self) -> Keep {
         let mut keep = self.recording.keeps();
         keep.foreign.clone_from(&self.asked);
+        keep.claim.clone_from(&self.claim);
         keep
     }
 

@@ -75,14 +75,20 @@ impl DeviceInner {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// An arena, of one graph or of many.
     pub(crate) fn arena(
         &self,
         name: impl Into<Name>,
         config: ArenaConfig,
         guarded: bool,
+        of_many: bool,
     ) -> Arc<Arena> {
         let name = name.into();
-        let backing = DeviceBacking::new(self.reclaim.clone());
+        let reclaim = self.reclaim.clone();
+        let backing = match of_many {
+            true => DeviceBacking::roomy(reclaim),
+            false => DeviceBacking::new(reclaim),
+        };
         let backing: Arc<dyn Backing> = match guarded {
             false => Arc::new(backing),
             true => Arc::new(GuardedBacking::new(backing, &self.guards, name.clone())),

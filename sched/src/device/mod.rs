@@ -24,6 +24,6 @@ pub(crate) use inner::DeviceInner;
 pub use persistent::Persistent;
 pub(crate) use persistent::PersistentInner;
 pub use pinned::Pinned;
-pub(crate) use stream::EventInner;
+pub(crate) use stream::{Claim, EventInner};
 pub use stream::{DeviceStream, Event};
 pub use table::Table;

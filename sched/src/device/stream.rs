@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+
+use streamweir_base::sync::Mutex;
 
 use super::handle::Device;
 use super::inner::DeviceInner;
@@ -157,9 +159,10 @@ impl DeviceStream {
     /// Records `event` here.
     ///
     /// # Errors
-    /// When the driver refuses.
+    /// When a live graph records it, or the driver refuses.
     pub fn record(&self, event: &Event) -> Result<()> {
         event.same_device(&self.device)?;
+        event.inner.by_hand(&self.name)?;
         event
             .inner
             .event
@@ -201,7 +204,10 @@ impl fmt::Debug for DeviceStream {
 
 /// An event between work inside a graph and work outside it.
 ///
-/// A graph that records or waits for one keeps it alive.
+/// A graph that records or waits for one keeps it alive. Who waits for an event waits
+/// for its latest record, so one that two graphs record, or a graph and the host, says
+/// of neither that it has got there: an event that a live graph records is that graph's
+/// alone to record. Any number may wait for it.
 ///
 /// ```
 /// # use streamweir_sched as streamweir;
@@ -231,9 +237,77 @@ pub struct Event {
 }
 
 pub(crate) struct EventInner {
-    pub(crate) device: std::sync::Weak<DeviceInner>,
+    pub(crate) device: Weak<DeviceInner>,
     pub(crate) event: OwnedEvent,
     pub(crate) name: Name,
+    recorders: Mutex<Recorders>,
+}
+
+/// Who records an event.
+#[derive(Default)]
+struct Recorders {
+    graph: Weak<Claim>,
+    by_hand: bool,
+}
+
+/// That a capture, and then its graph, records events: as long as this lives, nobody
+/// else does.
+pub(crate) struct Claim {
+    capture: Name,
+}
+
+impl Claim {
+    pub(crate) fn of(capture: &Name) -> Arc<Self> {
+        Arc::new(Self {
+            capture: capture.clone(),
+        })
+    }
+}
+
+impl EventInner {
+    /// Makes a capture the one that records the event.
+    ///
+    /// # Errors
+    /// When another live graph does, or somebody has recorded it by hand.
+    pub(crate) fn claim(&self, claim: &Arc<Claim>) -> Result<()> {
+        let mut recorders = self.recorders.lock();
+        if recorders.by_hand {
+            return Err(self.taken("by hand".to_owned(), &claim.capture));
+        }
+        self.free_for(&recorders, Some(claim), &claim.capture)?;
+        recorders.graph = Arc::downgrade(claim);
+        Ok(())
+    }
+
+    /// Notes that somebody records the event by hand, on stream `by`.
+    fn by_hand(&self, by: &str) -> Result<()> {
+        let mut recorders = self.recorders.lock();
+        self.free_for(&recorders, None, by)?;
+        recorders.by_hand = true;
+        Ok(())
+    }
+
+    /// Refuses when a live graph records the event and `by` is to record it, too.
+    pub(crate) fn check_free(&self, by: &str) -> Result<()> {
+        self.free_for(&self.recorders.lock(), None, by)
+    }
+
+    fn free_for(&self, recorders: &Recorders, claim: Option<&Arc<Claim>>, by: &str) -> Result<()> {
+        match recorders.graph.upgrade() {
+            Some(other) if claim.is_none_or(|claim| !Arc::ptr_eq(claim, &other)) => {
+                Err(self.taken(format!("by graph \"{}\"", other.capture), by))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn taken(&self, recorded: String, by: &str) -> Error {
+        Error::EventTaken {
+            event: self.name.to_string(),
+            recorded,
+            by: by.to_owned(),
+        }
+    }
 }
 
 impl Event {
@@ -245,6 +319,7 @@ impl Event {
                 device: Arc::downgrade(&device.inner),
                 event,
                 name: name.into(),
+                recorders: Mutex::new(Recorders::default()),
             }),
         })
     }

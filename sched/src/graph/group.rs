@@ -113,11 +113,12 @@ impl GroupInner {
         name: &str,
         config: ArenaConfig,
         guarded: bool,
+        of_many: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             device: Arc::downgrade(device),
             turns: TurnGroup::new(device.next_number()),
-            arena: device.arena(name, config, guarded),
+            arena: device.arena(name, config, guarded, of_many),
             name: name.into(),
         })
     }
@@ -128,7 +129,7 @@ impl Device {
     /// arena: the buckets of one model, say.
     pub fn replay_group(&self, name: &str, arena: ArenaConfig) -> ReplayGroup {
         ReplayGroup {
-            inner: GroupInner::new(&self.inner, name, arena, self.guarded),
+            inner: GroupInner::new(&self.inner, name, arena, self.guarded, true),
         }
     }
 }

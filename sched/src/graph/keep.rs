@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use streamweir_alloc::Lease;
 
-use crate::device::{EventInner, PersistentInner};
+use crate::device::{Claim, EventInner, PersistentInner};
 use crate::owned::{HostMemory, OwnedModule};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
@@ -19,6 +19,8 @@ pub(crate) struct Keep {
     pub(crate) persistent: Vec<Arc<PersistentInner>>,
     pub(crate) pinned: Vec<Arc<HostMemory>>,
     pub(crate) events: Vec<Arc<EventInner>>,
+    /// That the events which it records are its own to record.
+    pub(crate) claim: Option<Arc<Claim>>,
     /// What foreign calls asked to be kept.
     pub(crate) foreign: Vec<Arc<dyn Any + Send + Sync>>,
     pub(crate) lease: Option<Lease>,

@@ -60,7 +60,11 @@ fn not_shown(trace: &Trace) -> impl Iterator<Item = String> + '_ {
     let calls = trace.promises.iter();
     let calls = calls.filter(|promise| promise.what == Promised::Touches);
     calls.flat_map(move |call| {
-        let nodes: BTreeSet<NodeId> = call.nodes.iter().copied().collect();
+        let mut nodes: BTreeSet<NodeId> = call.nodes.iter().copied().collect();
+        // Of work that nobody has read back nothing is seen.
+        if nodes.iter().any(|&node| is_unseen(trace, node)) {
+            nodes.clear();
+        }
         let shown: Vec<ByteRange> = nodes.iter().flat_map(|&node| shown(trace, node)).collect();
         let declared = trace.accesses.iter();
         let declared = declared.filter(|access| nodes.contains(&access.node));
@@ -77,6 +81,15 @@ fn not_shown(trace: &Trace) -> impl Iterator<Item = String> + '_ {
             )
         })
     })
+}
+
+/// Whether it is not known what the node does.
+fn is_unseen(trace: &Trace, node: NodeId) -> bool {
+    match &trace.node(node).kind {
+        NodeKind::Kernel(kernel) => kernel.function.is_empty() && kernel.params.is_empty(),
+        NodeKind::ChildGraph | NodeKind::Unknown(_) => true,
+        _ => false,
+    }
 }
 
 /// The bytes that the words and operands of a node point to.

@@ -23,7 +23,8 @@ impl<L: Lane> Stream<L> {
     /// Records `event` for work outside the graph to wait for, at every replay.
     ///
     /// # Errors
-    /// As [`launch`](Self::launch).
+    /// [`Error::EventTaken`] when another live graph records it or somebody has recorded
+    /// it by hand; otherwise as [`launch`](Self::launch).
     #[track_caller]
     pub fn record_external(&self, event: &Event) -> Result<()> {
         self.external(event, true, Location::caller())
@@ -46,8 +47,13 @@ impl<L: Lane> Stream<L> {
         line: &'static Location<'static>,
     ) -> Result<()> {
         event.same_device(&self.recorder.device)?;
-        drop(self.enter()?);
+        let mut open = self.enter()?;
         let inner = event.inner.clone();
+        if record {
+            let again = open.sink.captures();
+            open.recorded.claim(&inner, again)?;
+        }
+        drop(open);
         let what = match record {
             true => What::EventRecord(inner),
             false => What::EventWait(inner),

@@ -117,6 +117,11 @@ pub(super) fn of_part(recorded: &Recorded, graph: &ReadBack) -> Traces {
         declared, matching, ..
     } = &mut traces;
     traces.theirs = adopt_engine_nodes(declared, matching, graph);
+    if let Some(group) = &recorded.shares_with {
+        traces.declared.assumptions.push(format!(
+            "replays of the engine's graph overlap neither each other nor replays of other graphs of replay group \"{group}\""
+        ));
+    }
     traces
 }
 
