@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use streamweir::cudarc::driver::CudaContext;
-use streamweir::{Device, DeviceStream, Persistent};
+use streamweir::{CaptureOptions, Device, DeviceStream, Persistent, Verify};
 
 use common::axpy;
 
@@ -42,7 +42,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let axpy = common::load(&device)?;
     let len = LEN as u32;
 
-    let (graph, ()) = device.capture::<_, streamweir::Error>("decode", |cap| {
+    let options = CaptureOptions::new("decode").verify(Verify::Prove);
+    let (graph, ()) = device.capture::<_, streamweir::Error>(options, |cap| {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
         let left = main.scratch::<f32>("left", LEN)?;

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use common::axpy;
 use streamweir::cudarc::driver::{CudaContext, sys};
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{Detached, Device, DeviceStream, LoadedKernel, Persistent};
+use streamweir::{
+    CaptureOptions, Detached, Device, DeviceStream, LoadedKernel, Persistent, Verify,
+};
 
 const LEN: usize = 4096;
 const MODE: sys::CUstreamCaptureMode =
@@ -35,7 +37,8 @@ impl Step {
     fn record(&self, join_first: bool) -> streamweir::Result<Detached> {
         let len = LEN as u32;
         // begin: docs/engines.md, our part
-        let attached = self.device.attach(&self.stream, "decode")?;
+        let options = CaptureOptions::new("decode").verify(Verify::Prove);
+        let attached = self.device.attach(&self.stream, options)?;
         let main = attached.origin();
         let side = attached.fork(&main, "indexer")?;
         let scores = side.scratch::<f32>("scores", LEN)?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use streamweir::cudarc::driver::{CudaContext, result, sys};
 use streamweir::driver::StreamHandle;
-use streamweir::{Device, reads, updates};
+use streamweir::{CaptureOptions, Device, Verify, reads, updates};
 
 use common::axpy;
 
@@ -95,7 +95,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     let total = device.persistent::<f32>("total", LEN)?;
 
     // begin: docs/engines.md, foreign
-    let (graph, ()) = device.capture::<_, Box<dyn Error>>("decode", |cap| {
+    let options = CaptureOptions::new("decode").verify(Verify::Prove);
+    let (graph, ()) = device.capture::<_, Box<dyn Error>>(options, |cap| {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
         let scores = side.scratch::<f32>("scores", LEN)?;

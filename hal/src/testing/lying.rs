@@ -174,12 +174,12 @@ impl Wrap for LyingDriver {
             }
             (&Lie::AddRow(node), NodeKind::Memcpy(copy)) if node == at => {
                 copy.rows += 1;
-                copy.to_pitch += copy.bytes;
-                copy.from_pitch += copy.bytes;
+                copy.to_pitch += 2 * copy.bytes;
+                copy.from_pitch += 2 * copy.bytes;
             }
             (&Lie::AddRow(node), NodeKind::Memset(fill)) if node == at => {
                 fill.rows += 1;
-                fill.pitch += fill.bytes;
+                fill.pitch += 2 * fill.bytes;
             }
             (Lie::AddParam { node, bytes }, NodeKind::Kernel(kernel)) if *node == at => {
                 let last = kernel.params.last();

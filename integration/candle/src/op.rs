@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CudaStorage, InplaceOp2, Layout};
 use half::bf16;
 use streamweir::verify::Verdict;
-use streamweir::{Capture, CaptureOptions, Graph, Persistent};
+use streamweir::{Capture, CaptureOptions, Graph, Persistent, Verify};
 
 use crate::batch::Batch;
 use crate::engine::Engine;
@@ -30,13 +30,14 @@ pub struct DecodeOp<'a> {
 }
 
 impl DecodeOp<'_> {
-    /// A verified graph of our own with the same work, to be replayed on
+    /// A proved graph of our own with the same work, to be replayed on
     /// [`Engine::stream`].
     ///
     /// # Errors
     /// When the capture is refused or the driver fails.
     pub fn capture(&self, options: impl Into<CaptureOptions>) -> Result<Graph> {
         let device = self.engine.device();
+        let options = options.into().verify(Verify::Prove);
         let (graph, ()) = device.capture(options, |capture| self.record(capture))?;
         Ok(graph)
     }
@@ -47,7 +48,8 @@ impl DecodeOp<'_> {
 
     fn run(&self) -> Result<()> {
         if self.engine.is_capturing()? {
-            let attached = self.engine.device().attach(self.engine.stream(), NAME)?;
+            let options = CaptureOptions::new(NAME).verify(Verify::Prove);
+            let attached = self.engine.device().attach(self.engine.stream(), options)?;
             self.record(&attached)?;
             attached.detach()?;
             return Ok(());

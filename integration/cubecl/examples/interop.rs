@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use cubecl_core as cubecl;
 use cubecl_core::prelude::*;
 use cubecl_cuda::{CudaDevice, CudaRuntime};
-use streamweir::Device;
+use streamweir::{CaptureOptions, Device, Verify};
 use streamweir::doctor::CudaReport;
 use streamweir::driver::ModuleImage;
 use streamweir::kernel;
@@ -93,7 +93,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             persistent::<f32>(&device, &client, "total", &total)?,
         )
     };
-    let (graph, ()) = device.capture::<_, streamweir::Error>("between", |cap| {
+    let options = CaptureOptions::new("between").verify(Verify::Prove);
+    let (graph, ()) = device.capture::<_, streamweir::Error>(options, |cap| {
         let main = cap.origin();
         let side = cap.fork(&main, "side")?;
         let (left, right) = (

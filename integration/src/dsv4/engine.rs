@@ -275,7 +275,7 @@ impl Engine {
                     Packing::Ordered => options.policy(Policy::ORDERED),
                     Packing::Planned => options.policy(Policy::ORDERED).planned(),
                 };
-                options.verify(Verify::Refuse)
+                options.verify(Verify::Prove)
             }
             Pools::Shared => {
                 // SAFETY: nothing but a comparison relies on the results, and the

@@ -38,7 +38,14 @@ fn words_that_are_left_over_are_one_assumption_with_count_and_buffers() {
     for part in ["`library` at", "2 words", "\"z\"", "unused fields"] {
         assert!(lines[0].contains(part), "{part}: {lines:?}");
     }
-    assert!(graph.certificate().unwrap().about.assumptions.contains(&lines[0]));
+    assert!(
+        graph
+            .certificate()
+            .unwrap()
+            .about
+            .assumptions
+            .contains(&lines[0])
+    );
 }
 
 /// Operands are exact, so no word of anybody's makes them less than an access.
