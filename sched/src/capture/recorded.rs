@@ -30,7 +30,7 @@ pub(super) struct Recorded {
     pub(super) strands: Strands,
     /// The replay group that an engine's graph shares an arena with, by somebody's word.
     pub(super) shares_with: Option<Name>,
-    /// That the events which it records are its own, once it records one.
+    /// That it records events, once it records one.
     pub(super) claim: Option<Arc<Claim>>,
     /// What foreign calls asked to be kept.
     pub(super) asked: Vec<Arc<dyn Any + Send + Sync>>,
@@ -66,17 +66,13 @@ impl Recorded {
         Ok(command)
     }
 
-    /// Makes an event the capture's own to record; an eager run records it once and
-    /// then no more.
+    /// Makes the capture, and then its graph, one that records an event.
     ///
     /// # Errors
     /// When somebody else records it.
-    pub(super) fn claim(&mut self, event: &EventInner, again: bool) -> Result<()> {
-        let capture = &self.pools.capture;
-        match again {
-            false => event.check_free(capture),
-            true => event.claim(self.claim.get_or_insert_with(|| Claim::of(capture))),
-        }
+    pub(super) fn claim(&mut self, event: &EventInner) -> Result<()> {
+        let claim = || Claim::of(&self.pools.capture, &self.home);
+        event.claim(self.claim.get_or_insert_with(claim))
     }
 
     /// What is being done when a command is sent, for errors.

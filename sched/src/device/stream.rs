@@ -10,6 +10,7 @@ use super::handle::Device;
 use super::inner::DeviceInner;
 use crate::driver::{CaptureStatus, EventScope, StreamHandle};
 use crate::error::{During, Error, Name, Result};
+use crate::graph::GroupInner;
 use crate::owned::{OwnedEvent, OwnedStream};
 
 /// A stream outside any capture, to replay graphs on: one of ours, or one that
@@ -206,8 +207,10 @@ impl fmt::Debug for DeviceStream {
 ///
 /// A graph that records or waits for one keeps it alive. Who waits for an event waits
 /// for its latest record, so one that two graphs record, or a graph and the host, says
-/// of neither that it has got there: an event that a live graph records is that graph's
-/// alone to record. Any number may wait for it.
+/// of neither that it has got there: an event that a live graph records is recorded by
+/// no graph outside of its replay group, whose graphs take turns, and by nobody on a
+/// [stream](DeviceStream::record). An eager run may record it, for it comes after the
+/// replays that were enqueued before. Any number may wait for it.
 ///
 /// ```
 /// # use streamweir_sched as streamweir;
@@ -246,58 +249,67 @@ pub(crate) struct EventInner {
 /// Who records an event.
 #[derive(Default)]
 struct Recorders {
-    graph: Weak<Claim>,
+    /// All of one replay group.
+    graphs: Vec<Weak<Claim>>,
     by_hand: bool,
 }
 
-/// That a capture, and then its graph, records events: as long as this lives, nobody
-/// else does.
+/// That a capture, and then its graph, records events. As long as this lives, nobody
+/// outside of its replay group does: the graphs of one take turns, so that the latest
+/// record stands for those before.
 pub(crate) struct Claim {
     capture: Name,
+    group: Arc<GroupInner>,
 }
 
 impl Claim {
-    pub(crate) fn of(capture: &Name) -> Arc<Self> {
+    pub(crate) fn of(capture: &Name, group: &Arc<GroupInner>) -> Arc<Self> {
         Arc::new(Self {
             capture: capture.clone(),
+            group: group.clone(),
         })
     }
 }
 
 impl EventInner {
-    /// Makes a capture the one that records the event.
+    /// Makes a capture one that records the event.
     ///
     /// # Errors
-    /// When another live graph does, or somebody has recorded it by hand.
+    /// When a live graph of another group does, or somebody has recorded it by hand.
     pub(crate) fn claim(&self, claim: &Arc<Claim>) -> Result<()> {
         let mut recorders = self.recorders.lock();
         if recorders.by_hand {
             return Err(self.taken("by hand".to_owned(), &claim.capture));
         }
-        self.free_for(&recorders, Some(claim), &claim.capture)?;
-        recorders.graph = Arc::downgrade(claim);
+        self.refuse_others(&recorders, Some(&claim.group), &claim.capture)?;
+        recorders.graphs.retain(|known| known.strong_count() > 0);
+        recorders.graphs.push(Arc::downgrade(claim));
         Ok(())
     }
 
     /// Notes that somebody records the event by hand, on stream `by`.
+    ///
+    /// # Errors
+    /// When a live graph does.
     fn by_hand(&self, by: &str) -> Result<()> {
         let mut recorders = self.recorders.lock();
-        self.free_for(&recorders, None, by)?;
+        self.refuse_others(&recorders, None, by)?;
         recorders.by_hand = true;
         Ok(())
     }
 
-    /// Refuses when a live graph records the event and `by` is to record it, too.
-    pub(crate) fn check_free(&self, by: &str) -> Result<()> {
-        self.free_for(&self.recorders.lock(), None, by)
-    }
-
-    fn free_for(&self, recorders: &Recorders, claim: Option<&Arc<Claim>>, by: &str) -> Result<()> {
-        match recorders.graph.upgrade() {
-            Some(other) if claim.is_none_or(|claim| !Arc::ptr_eq(claim, &other)) => {
-                Err(self.taken(format!("by graph \"{}\"", other.capture), by))
-            }
-            _ => Ok(()),
+    /// Refuses when a live graph that is not of this group records the event.
+    fn refuse_others(
+        &self,
+        recorders: &Recorders,
+        group: Option<&Arc<GroupInner>>,
+        by: &str,
+    ) -> Result<()> {
+        let live = recorders.graphs.iter().filter_map(Weak::upgrade);
+        let ours = |other: &Claim| group.is_some_and(|group| Arc::ptr_eq(group, &other.group));
+        match live.into_iter().find(|other| !ours(other)) {
+            Some(other) => Err(self.taken(format!("by graph \"{}\"", other.capture), by)),
+            None => Ok(()),
         }
     }
 

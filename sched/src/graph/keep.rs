@@ -19,7 +19,7 @@ pub(crate) struct Keep {
     pub(crate) persistent: Vec<Arc<PersistentInner>>,
     pub(crate) pinned: Vec<Arc<HostMemory>>,
     pub(crate) events: Vec<Arc<EventInner>>,
-    /// That the events which it records are its own to record.
+    /// That it records events.
     pub(crate) claim: Option<Arc<Claim>>,
     /// What foreign calls asked to be kept.
     pub(crate) foreign: Vec<Arc<dyn Any + Send + Sync>>,

@@ -23,8 +23,8 @@ impl<L: Lane> Stream<L> {
     /// Records `event` for work outside the graph to wait for, at every replay.
     ///
     /// # Errors
-    /// [`Error::EventTaken`] when another live graph records it or somebody has recorded
-    /// it by hand; otherwise as [`launch`](Self::launch).
+    /// [`Error::EventTaken`] when a live graph of another replay group records it or
+    /// somebody has recorded it by hand; otherwise as [`launch`](Self::launch).
     #[track_caller]
     pub fn record_external(&self, event: &Event) -> Result<()> {
         self.external(event, true, Location::caller())
@@ -49,9 +49,9 @@ impl<L: Lane> Stream<L> {
         event.same_device(&self.recorder.device)?;
         let mut open = self.enter()?;
         let inner = event.inner.clone();
-        if record {
-            let again = open.sink.captures();
-            open.recorded.claim(&inner, again)?;
+        // An eager run records it once, after all replays that were enqueued before.
+        if record && open.sink.captures() {
+            open.recorded.claim(&inner)?;
         }
         drop(open);
         let what = match record {
