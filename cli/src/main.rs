@@ -8,6 +8,7 @@ mod decode;
 mod demo;
 mod device;
 mod doctor;
+mod drawing;
 mod exit;
 mod paint;
 mod place;

@@ -415,7 +415,7 @@ fn a_page_is_not_written_over_a_file_that_is_audited() {
     };
     for form in ["--html", "--dot"] {
         let error = refused(&[one.path(), form, one.path()]);
-        assert!(error.contains("that is audited"), "{error}");
+        assert!(error.contains("that is read"), "{error}");
     }
     let error = refused(&[one.path(), "--html", "/tmp/same", "--dot", "/tmp/same"]);
     assert!(error.contains("name two"), "{error}");
@@ -429,7 +429,7 @@ fn a_page_is_not_written_over_a_file_that_is_audited() {
             make(one.path(), &link).unwrap();
             let error = refused(&[one.path(), "--html", &link]);
             fs::remove_file(&link).unwrap();
-            assert!(error.contains("that is audited"), "{error}");
+            assert!(error.contains("that is read"), "{error}");
         }
         // One of several files is a page in the folder that pages are written to.
         let folder = format!("{}.d", one.path());
@@ -443,7 +443,7 @@ fn a_page_is_not_written_over_a_file_that_is_audited() {
         std::os::unix::fs::symlink(one.path(), &page).unwrap();
         let error = refused(&[one.path(), other.path(), "--html", &folder]);
         fs::remove_dir_all(&folder).unwrap();
-        assert!(error.contains("that is audited"), "{error}");
+        assert!(error.contains("that is read"), "{error}");
     }
 }
 

@@ -206,8 +206,10 @@ fn a_layout_is_drawn_and_never_over_its_own_file() {
 
     let output = place(&[lifetimes, "--plot", lifetimes]);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
-    assert!(err(&output).contains("to be placed"), "{}", err(&output));
+    assert!(err(&output).contains("is not written"), "{}", err(&output));
     assert_eq!(std::fs::read_to_string(lifetimes).unwrap(), LIFETIMES);
+    // Two files into one that is no folder.
     let output = place(&[lifetimes, lifetimes, "--plot", svg]);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(err(&output).contains("is no folder"), "{}", err(&output));
 }

@@ -1,9 +1,8 @@
 //! How near to the floor layouts come, and how long that takes.
 //!
-//! Two things are done. A table, with one line for each input and budget in time:
-//! height, floor, ratio, milliseconds. And, by criterion, the time of a plan with a
-//! budget in steps, which is what one millisecond of a budget in time has to be
-//! worth (`STEPS_PER_MILLISECOND` in `budget.rs`).
+//! Two things are done. A table, with one line for each input and budget: height, floor, ratio,
+//! milliseconds. Budgets are steps, so that heights are the same on every machine, whatever
+//! else it does. And, by criterion, what time steps take.
 //!
 //! Inputs are lists of lifetimes that are cut out of a rectangle, so that their
 //! floor can be reached, the logs of `tests/data`, and what lies in
@@ -13,7 +12,7 @@
 use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use criterion::{Criterion, Throughput, criterion_group};
 use rand::rngs::StdRng;
@@ -62,6 +61,27 @@ fn cut(count: usize, seed: u64) -> Input {
     }
 }
 
+/// Sizes over many powers of two, and lives of very different lengths.
+fn trace(count: usize, seed: u64) -> Input {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let lives = (0..count).map(|_| {
+        let from = rng.random_range(0..count as u64 * 4);
+        let longest = 1 << rng.random_range(2..16);
+        (from, from + rng.random_range(1..=longest))
+    });
+    let lives: Vec<(u64, u64)> = lives.collect();
+    let items = (0..count).map(|_| Item {
+        bytes: (1 << rng.random_range(9..26)) + 512 * rng.random_range(0..8),
+        align: 512,
+        pool: 0,
+    });
+    let problem = Problem::new(items.collect(), Lives::on_one_axis(&lives));
+    Input {
+        name: format!("trace_{count}"),
+        problem: problem.expect("few and small"),
+    }
+}
+
 fn read(path: &Path) -> Input {
     let name = path.file_stem().unwrap_or_default();
     let bytes = fs::read(path).expect("a file that is there");
@@ -86,15 +106,15 @@ fn files(folder: &str) -> Vec<PathBuf> {
     files
 }
 
-fn line(input: &Input, milliseconds: u64) {
+fn line(input: &Input, steps: u64) {
     let problem = &input.problem;
     let floor = problem.floor();
     let start = Instant::now();
-    let budget = Budget::time(Duration::from_millis(milliseconds));
+    let budget = Budget::steps(steps);
     let plan = problem.plan(Sharing::Ordered, budget, None);
     let took = start.elapsed();
     println!(
-        "| {} | {} | {milliseconds} | {} | {} | {:.4} | {:.0} |",
+        "| {} | {} | {steps} | {} | {} | {:.4} | {:.0} |",
         input.name,
         problem.items().len(),
         plan.height,
@@ -113,30 +133,30 @@ fn table() {
         .collect();
     let is_wanted =
         |input: &Input| wanted.is_empty() || wanted.iter().any(|part| input.name.contains(part));
-    println!("| input | buffers | budget, ms | height | floor | ratio | took, ms |");
+    println!("| input | buffers | steps | height | floor | ratio | took, ms |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     let packing = files("../../shared/data/packing");
     let packing = packing.iter().map(|path| read(path));
     let generated = [(100, 1), (200, 2), (400, 3), (1000, 4)];
     let generated = generated.map(|(count, seed)| cut(count, seed));
-    for input in generated.into_iter().chain(packing).filter(is_wanted) {
-        for budget in [100, 10_000] {
-            line(&input, budget);
-        }
-    }
-    let own = files("tests/data");
     let mut logs: Vec<PathBuf> = files("../../shared/data/alloc-logs");
     if logs.is_empty() {
-        logs = own;
+        logs = files("tests/data");
     }
-    for input in logs.iter().map(|path| read(path)).filter(is_wanted) {
-        let long = if input.problem.items().len() > 1000 {
-            60_000
-        } else {
-            10_000
-        };
-        for budget in [200, long] {
-            line(&input, budget);
+    let logs = logs.iter().map(|path| read(path));
+    for input in generated
+        .into_iter()
+        .chain(packing)
+        .chain(logs)
+        .filter(is_wanted)
+    {
+        for steps in [10_000_000, 1_000_000_000] {
+            line(&input, steps);
+        }
+    }
+    for (count, seed) in [(20_000, 5), (60_000, 6), (100_000, 7)] {
+        if is_wanted(&trace(count, seed)) {
+            line(&trace(count, seed), 300_000_000);
         }
     }
 }

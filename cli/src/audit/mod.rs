@@ -1,6 +1,5 @@
 //! `streamweir audit`: the verdict about files, for people and for programs.
 
-mod drawing;
 mod json;
 mod looked;
 
@@ -14,8 +13,8 @@ use streamweir::trace::{ALLOC_LOG_FORMAT, shown};
 use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
 use streamweir::verify::{Options as Verify, dot, html};
 
-use crate::audit::drawing::Places;
 use crate::audit::looked::{Looked, Outcome};
+use crate::drawing::Places;
 use crate::exit::{self, Failure};
 
 /// Checks captured graphs against every hazard rule.

@@ -17,6 +17,7 @@ use streamweir::place;
 use streamweir::trace::shown;
 
 use self::judge::Refused;
+use crate::drawing::Places;
 use crate::exit::{self, Failure};
 
 /// Places the buffers of allocation logs and of lists of lifetimes.
@@ -45,8 +46,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t)]
     policy: Sharing,
     /// Draw the layout as SVG: time to the right, addresses upwards, a color for each stream.
-    /// For one FILE.
-    #[arg(long, value_name = "SVG")]
+    /// With several FILEs this is a folder.
+    #[arg(long, value_name = "PATH")]
     plot: Option<PathBuf>,
     /// Print one JSON array with an entry for each file.
     #[arg(long)]
@@ -100,23 +101,22 @@ impl Sharing {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
-    if let Some(path) = &options.plot {
-        if options.files.len() > 1 {
-            return Err(Failure::new("--plot draws one file; give one"));
-        }
-        plot::check(path, &options.files)?;
-    }
     let mut worst = 0;
+    let mut places = Places::new(&options.files);
     let mut list = json::List::default();
-    for path in &options.files {
-        let name = path.display().to_string();
-        let outcome = file::read(path)
+    for file in &options.files {
+        let name = file.display().to_string();
+        let outcome = file::read(file)
             .map_err(Refused::Unreadable)
             .and_then(|read| Ok((judge::place(&name, &read, options)?, read.log)));
         let outcome = match outcome {
             Ok((placed, log)) => {
                 if let Some(path) = &options.plot {
-                    plot::write(&log, &placed, path)?;
+                    let svg = plot::draw(&log, &placed).map_err(|error| {
+                        Failure::new(format_args!("the layout could not be drawn: {error}"))
+                    })?;
+                    let stem = places.stem(file);
+                    places.write(path, &stem, "svg", &svg)?;
                 }
                 Ok(placed)
             }

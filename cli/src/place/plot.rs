@@ -1,9 +1,5 @@
 //! A layout as a drawing: time to the right, addresses upwards, a rectangle for each buffer.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-
 use plotters::prelude::*;
 use streamweir::trace::{AllocLog, ByteRange, LogEvent};
 
@@ -11,40 +7,6 @@ use super::judge::Placed;
 
 /// More rectangles than these are more than anybody can look at.
 const MOST_DRAWN: usize = 20_000;
-
-/// Why there is no drawing.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PlotError {
-    #[error("the layout could not be drawn: {0}")]
-    Drawing(String),
-    #[error("{}: the drawing could not be written: {source}", path.display())]
-    Unwritable { path: PathBuf, source: io::Error },
-    #[error(
-        "{}: this is a file that is to be placed; give --plot another name",
-        path.display()
-    )]
-    Input { path: PathBuf },
-}
-
-/// Refuses to draw over one of the files that are placed, whatever it is called there.
-pub(super) fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), PlotError> {
-    let real = |path: &Path| fs::canonicalize(path).ok();
-    let own = real(path);
-    if own.is_some() && inputs.iter().any(|input| real(input) == own) {
-        let path = path.to_owned();
-        return Err(PlotError::Input { path });
-    }
-    Ok(())
-}
-
-/// Writes the drawing as SVG.
-pub(super) fn write(log: &AllocLog, placed: &Placed, path: &Path) -> Result<(), PlotError> {
-    let svg = draw(log, placed).map_err(|error| PlotError::Drawing(error.to_string()))?;
-    fs::write(path, svg).map_err(|source| PlotError::Unwritable {
-        path: path.to_owned(),
-        source,
-    })
-}
 
 /// A buffer: its first and last event, its bytes, and its stream.
 struct Drawn {
@@ -90,7 +52,8 @@ fn lives(log: &AllocLog, placed: &Placed) -> Vec<Drawn> {
     drawn
 }
 
-fn draw(log: &AllocLog, placed: &Placed) -> Result<String, Box<dyn std::error::Error>> {
+/// The drawing as SVG.
+pub(super) fn draw(log: &AllocLog, placed: &Placed) -> Result<String, Box<dyn std::error::Error>> {
     const MIB: f64 = (1 << 20) as f64;
     let mut drawn = lives(log, placed);
     let all = drawn.len();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use streamweir::place::Progress;
+use streamweir::trace::shown;
 
 pub(super) struct Bar {
     bar: ProgressBar,
@@ -17,7 +18,7 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}: {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        bar.set_prefix(name.to_owned());
+        bar.set_prefix(shown(name).to_string());
         Self { bar }
     }
 

@@ -1,4 +1,4 @@
-//! Where pages and graphs are written: never over a file that the command was
+//! Where pages, graphs and layouts are written: never over a file that the command was
 //! asked to read.
 
 use std::collections::HashMap;
@@ -11,13 +11,13 @@ use crate::exit::Failure;
 
 /// One file of the command line writes to the path that was given, several
 /// write into it as a folder, under their own names.
-pub(super) struct Places<'a> {
+pub(crate) struct Places<'a> {
     inputs: &'a [PathBuf],
     taken: HashMap<String, u32>,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(inputs: &'a [PathBuf]) -> Self {
+    pub(crate) fn new(inputs: &'a [PathBuf]) -> Self {
         Self {
             inputs,
             taken: HashMap::new(),
@@ -26,7 +26,7 @@ impl<'a> Places<'a> {
 
     /// The name under which what is drawn of `file` is written, without its
     /// ending; files of one name in different folders are numbered.
-    pub(super) fn stem(&mut self, file: &Path) -> String {
+    pub(crate) fn stem(&mut self, file: &Path) -> String {
         let stem = file.file_stem().unwrap_or(file.as_os_str());
         let stem = stem.to_string_lossy().into_owned();
         let count = self.taken.entry(stem.clone()).or_insert(0);
@@ -37,7 +37,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         path: &Path,
         stem: &str,
@@ -63,7 +63,7 @@ impl<'a> Places<'a> {
         }
         if let Some(input) = self.inputs.iter().find(|input| is_same(input, &path)) {
             return Err(Failure::new(format_args!(
-                "{} is not written: it is the file {} that is audited",
+                "{} is not written: it is the file {} that is read",
                 shown(path.display()),
                 shown(input.display())
             )));
