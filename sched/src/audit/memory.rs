@@ -1,9 +1,7 @@
 //! Which memory the operands and words of a graph's nodes mean.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use streamweir_alloc::PersistentEntry;
 use streamweir_trace::{
     Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Keeper, NodeId, NodeKind, Trace,
     UnknownAccess,
@@ -32,8 +30,8 @@ pub(super) fn resolve(device: &Device, known: &[KnownBuffer], lowered: Lowered) 
     for buffer in known {
         trace.add_buffer(Buffer::persistent(&*buffer.name, buffer.range));
     }
-    // What a call declares is all that its kernels touch. A copy has operands
-    // whoever made it.
+    // Kernels of a call that says what they touch are analysed by that; words that it
+    // does not explain count all the same. A copy has operands whoever made it.
     let Attributed { standing, gone, .. } = attribute(
         &device.inner,
         &mut trace,
@@ -87,7 +85,7 @@ pub(crate) fn attribute(
         .map(|(node, access)| (*node, access.range))
         .collect();
     operands(trace, &mut touches, operated);
-    let Found { gone, persistent } = add_memory(device, trace, &by_address, keeper)?;
+    let Found { gone, .. } = add_memory(device, trace, &by_address, keeper)?;
     let memory = KnownMemory::of_trace(trace, gone.iter().cloned());
     for &(node, DeclaredAccess { range, mode }) in &touches {
         touch(trace, &memory, node, range, mode);
@@ -104,19 +102,13 @@ pub(crate) fn attribute(
             "no accesses of {silent} kernels are declared: a kernel is taken to touch only memory that its parameters hold an address of"
         ));
     }
-    Ok(Attributed {
-        standing,
-        persistent,
-        gone,
-    })
+    Ok(Attributed { standing, gone })
 }
 
 /// What has become of the memory of a graph.
 pub(crate) struct Attributed {
     /// The buffers that stand outside the graph and have a name.
     pub(crate) standing: Vec<BufferId>,
-    /// The persistent buffers that a node shows and that the trace did not have.
-    pub(crate) persistent: Vec<Arc<PersistentEntry>>,
     /// Memory that is gone, and that a node shows.
     pub(crate) gone: Vec<Memory>,
 }

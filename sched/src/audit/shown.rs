@@ -180,42 +180,65 @@ impl Unknown {
     }
 }
 
-/// Words that point into memory which somebody has said to be freed, declared or
-/// not: a scratch buffer of the graph's own is there whatever was said.
+/// Nodes that use memory which somebody has said to be freed, declared or not. Scratch
+/// of the graph's own is there whatever was said.
 fn said_to_be_freed(device: &DeviceInner, trace: &mut Trace) {
-    let freed = device.registry.freed();
+    let mut freed = device.registry.freed();
     if freed.is_empty() {
         return;
     }
-    let own: RangeSet = trace
-        .buffers
-        .iter()
-        .filter(|buffer| {
-            matches!(
-                buffer.kind,
-                BufferKind::Scratch { .. }
-                    | BufferKind::Workspace { .. }
-                    | BufferKind::Graph { .. }
-            )
-        })
-        .map(|buffer| buffer.range)
-        .collect();
-    let mut strays = Vec::new();
+    for buffer in &trace.buffers {
+        if !matches!(buffer.kind, BufferKind::Persistent) {
+            freed.remove(buffer.range);
+        }
+    }
+    let mut strays: Vec<StrayWord> = Vec::new();
+    let mut note = |node: NodeId, param, offset, at| {
+        let known = |stray: &StrayWord| stray.node == node && stray.at == at;
+        if !strays.iter().any(known) {
+            strays.push(StrayWord {
+                node,
+                param,
+                offset,
+                at,
+                memory: StrayMemory::Freed,
+                name: String::new(),
+            });
+        }
+    };
     for (at, node) in trace.nodes.iter().enumerate() {
+        let id = NodeId::at(at);
         for (param, offset, address) in all_words(&node.kind) {
-            if freed.contains_byte(address) && !own.contains_byte(address) {
-                strays.push(StrayWord {
-                    node: NodeId::at(at),
-                    param,
-                    offset,
-                    at: address,
-                    memory: StrayMemory::Freed,
-                    name: String::new(),
-                });
+            if freed.contains_byte(address) {
+                note(id, param, offset, address);
+            }
+        }
+        for span in operands(&node.kind) {
+            if let Some(shared) = freed.shared(span).next() {
+                note(id, 0, 0, shared.start);
             }
         }
     }
     trace.stray.extend(strays);
+}
+
+/// The persistent buffers that the nodes `of` show.
+pub(crate) fn persistent(
+    device: &DeviceInner,
+    trace: &Trace,
+    of: impl Fn(NodeId) -> bool,
+) -> Vec<Arc<PersistentEntry>> {
+    let mut shown = RangeSet::new();
+    for (at, node) in trace.nodes.iter().enumerate() {
+        if of(NodeId::at(at)) {
+            let word = |(_, _, address): (u32, u32, u64)| ByteRange::from_len(address, 1);
+            shown.extend(words(&node.kind).filter_map(word));
+            shown.extend(operands(&node.kind));
+        }
+    }
+    let mut entries = device.registry.entries();
+    entries.retain(|entry| shown.overlaps(&entry.range()));
+    entries
 }
 
 /// The words of a kernel's parameters that are not declared as addresses: the

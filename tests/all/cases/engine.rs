@@ -73,6 +73,41 @@ fn an_undeclared_fill_in_a_part_is_an_access() {
     unsafe { engine.rig.driver.capture_end(engine.raw) }.unwrap();
 }
 
+/// What a call of ours shows is kept by the engine's graph, declared or not.
+#[test]
+fn what_a_part_shows_is_kept_by_the_engines_graph() {
+    let engine = Engine::new();
+    let [y, z] = engine.rig.buffers(["y", "z"]);
+    let (driver, at) = (engine.rig.driver.clone(), z.range().start);
+    engine.begin();
+    let part = engine.rig.device.attach(&engine.stream, "part").unwrap();
+    // SAFETY: the graph keeps what its nodes show.
+    unsafe {
+        let touches = [writes(&y)];
+        part.origin()
+            .foreign::<_, Error>("library", &touches, None, |raw, _| {
+                driver.fill_async(raw, at, 1, 16).map_err(foreign)
+            })
+    }
+    .unwrap();
+    let detached = part.detach().unwrap();
+    assert_eq!(
+        detached.report().verdict,
+        Verdict::Safe,
+        "{}",
+        detached.report()
+    );
+    drop((y, z));
+    // SAFETY: the engine's own graph, and what it replays is alive.
+    unsafe {
+        let graph = driver.capture_end(engine.raw).unwrap();
+        engine.rig.device.synchronize().unwrap();
+        let exec = driver.graph_instantiate(graph).unwrap();
+        driver.exec_launch(exec, engine.raw).unwrap();
+        driver.stream_synchronize(engine.raw).unwrap();
+    }
+}
+
 /// Two streams of the engine use memory of its own without an order: a race, whether we
 /// look at the end of our part or audit the graph when the engine has ended its capture.
 #[test]

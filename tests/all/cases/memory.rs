@@ -139,8 +139,47 @@ fn memory_that_was_said_to_be_freed_is_a_possible_r4() {
     assert_eq!(report.hazards[0].rule, Rule::OwnerGone, "{report}");
 }
 
-/// The state of one graph of a group is overwritten by the next, whether a kernel or a
-/// call of another graph does it: only persistent memory survives.
+/// Adopted memory that its owner has freed: whoever copies it, or launches a kernel on it
+/// by a declared pointer, uses what is somebody else's.
+#[test]
+fn what_is_declared_is_freed_all_the_same() {
+    let rig = rig();
+    let [y, z] = rig.buffers(["y", "z"]);
+    let own = rig.driver.mem_alloc(64).unwrap();
+    // SAFETY: the memory is live to the end of the test, whatever is said of it.
+    let adopt = |name| unsafe {
+        Persistent::<u32>::from_raw(&rig.device, own, LEN, name, Arc::new(())).unwrap()
+    };
+    let x = adopt("x");
+    let verdict = |record: &dyn Fn(&Stream) -> Result<(), Error>| {
+        let (graph, ()) = rig.beside(&z, "freed", record).unwrap();
+        let report = graph.report().clone();
+        let rules: Vec<Rule> = report.hazards.iter().map(|hazard| hazard.rule).collect();
+        (report.verdict, rules)
+    };
+    assert_eq!(
+        verdict(&|stream| stream.copy(&y, &x)),
+        (Verdict::Safe, vec![])
+    );
+    rig.device.freed(x.range());
+    let gone = (Verdict::Possible, vec![Rule::OwnerGone]);
+    assert_eq!(verdict(&|stream| stream.copy(&y, &x)), gone);
+    assert_eq!(
+        verdict(&|stream| launch_plus(stream, &rig.kernels, &x, &y)),
+        gone
+    );
+    // Registered there again, it is memory like any other.
+    drop(x);
+    rig.device.synchronize().unwrap();
+    let again = adopt("again");
+    let (graph, ()) = rig
+        .beside(&z, "again", |side| side.copy(&y, &again))
+        .unwrap();
+    assert_eq!(graph.report().verdict, Verdict::Safe, "{}", graph.report());
+}
+
+/// Buckets that are captured from the smallest to the largest reserve what the largest one
+/// needs and one segment, for each finds all bytes of those before it.
 #[test]
 fn a_group_grows_by_what_its_largest_graph_needs_when_that_comes_last() {
     let rig = rig();

@@ -10,7 +10,7 @@
 //! Both are possible and never proven: bytes of a parameter that the kernel does
 //! not use may hold an old address.
 
-use streamweir_trace::{ByteRange, StrayMemory, StrayWord, Trace};
+use streamweir_trace::{ByteRange, NodeKind, StrayMemory, StrayWord, Trace};
 
 use crate::context::Context;
 use crate::findings::{Cause, Finding, Findings, Subject};
@@ -37,7 +37,12 @@ impl Cause for Points {
             (StrayMemory::Freed, "") => "memory that had been freed".to_owned(),
             (StrayMemory::Freed, name) => format!("\"{name}\", which had been freed"),
         };
-        format!("a word of parameter {param} is the address {at:#x} of {memory}")
+        match trace.node(trace.stray[self.0 as usize].node).kind {
+            NodeKind::Kernel(_) => {
+                format!("a word of parameter {param} is the address {at:#x} of {memory}")
+            }
+            _ => format!("its operands reach the address {at:#x} of {memory}"),
+        }
     }
 }
 

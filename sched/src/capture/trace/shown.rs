@@ -9,7 +9,7 @@ use streamweir_verify::audit::{KnownMemory, Meaning, scan};
 
 use super::Traces;
 use super::promises::LeftOver;
-use crate::audit::{Attributed, Found, add_memory, attribute, words};
+use crate::audit::{Attributed, Found, add_memory, attribute, persistent, words};
 use crate::device::DeviceInner;
 use crate::error::Result;
 
@@ -52,11 +52,13 @@ pub(in crate::capture) fn show(
     left_over: &[LeftOver],
 ) -> Result<Vec<Arc<PersistentEntry>>> {
     let kept = Kept::of(trace);
-    let Found { gone, persistent } =
-        add_memory(device, trace, &[], |node, at| kept.keeper(node, at))?;
+    let Found {
+        gone,
+        persistent: found,
+    } = add_memory(device, trace, &[], |node, at| kept.keeper(node, at))?;
     let memory = KnownMemory::of_trace(trace, gone);
     add_words(trace, &memory, left_over);
-    Ok(persistent)
+    Ok(found)
 }
 
 /// The same of a part in an engine's capture, whose other nodes are the engine's: what
@@ -77,12 +79,11 @@ pub(in crate::capture) fn show_part(
         true => Keeper::Engine,
         false => kept.keeper(node, at),
     };
-    let Attributed {
-        persistent, gone, ..
-    } = attribute(device, declared, Vec::new(), keeper, of_engine, of_engine)?;
+    let Attributed { gone, .. } =
+        attribute(device, declared, Vec::new(), keeper, of_engine, of_engine)?;
     let memory = KnownMemory::of_trace(declared, gone);
     add_words(declared, &memory, left_over);
-    Ok(persistent)
+    Ok(persistent(device, declared, |node| !of_engine(node)))
 }
 
 /// Adds the words that nothing explains.
