@@ -255,11 +255,7 @@ impl Open {
         let last = commands.rev().find(|command| command.spot.stream == id);
         let last = match last.map(|command| (&command.what, command.spot.line)) {
             None => "none".to_owned(),
-            Some((What::Kernel { info, .. }, line)) => {
-                format!("`{}` at {line}", info.signature.symbol)
-            }
-            Some((What::Foreign { name, .. }, line)) => format!("\"{name}\" at {line}"),
-            Some((_, line)) => format!("recorded at {line}"),
+            Some((what, line)) => format!("`{}` at {line}", what.title()),
         };
         Err(Error::Unjoined {
             capture: self.recorded.name().to_string(),

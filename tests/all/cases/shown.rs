@@ -277,6 +277,49 @@ fn words_of_an_eager_run_are_judged() {
     assert_eq!(run.report().verdict, Verdict::Possible, "{}", run.report());
 }
 
+/// What an eager run shows of memory that its record does not name is judged, too.
+#[test]
+fn unnamed_memory_of_an_eager_run_is_judged() {
+    let rig = rig();
+    let module = ModuleImage::Sim(vec![twin::<raw>(|_, _| Ok(()))]);
+    let module = rig.device.load(&module).unwrap();
+    // SAFETY: the twin touches nothing.
+    let raw_kernel = unsafe { module.kernel::<raw>() }.unwrap();
+    let own = rig.driver.mem_alloc(64).unwrap();
+    let run = |p| {
+        let ran = rig.device.eager::<_, Error>("words", |cap| {
+            // SAFETY: as above.
+            unsafe {
+                let args = raw { p, q: 0 };
+                cap.origin()
+                    .launch_unchecked(&raw_kernel, (1, 1), args, &[])
+            }
+        });
+        ran.unwrap().0
+    };
+    assert_eq!(run(0).report().verdict, Verdict::Safe);
+    let run = run(own);
+    let report = run.report();
+    assert_eq!(report.verdict, Verdict::Possible, "{report}");
+    assert_eq!(report.hazards[0].rule, Rule::UnknownMemory, "{report}");
+}
+
+/// What was left on a stream that nobody joined has a name, a fill like a kernel.
+#[test]
+fn an_unjoined_fill_has_a_name() {
+    let rig = rig();
+    let [z] = rig.buffers(["z"]);
+    let captured = rig.device.capture::<_, Error>("unjoined", |cap| {
+        let side = cap.fork(&cap.origin(), "side")?;
+        side.fill(&z, 1)
+    });
+    let error = captured.map(drop).unwrap_err().to_string();
+    assert!(
+        error.contains("`fill` at") && error.contains("shown.rs"),
+        "{error}"
+    );
+}
+
 /// A narrowed range is its author's word, and said with its place.
 #[test]
 fn narrowed_ranges_are_promises() {
