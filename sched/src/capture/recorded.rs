@@ -71,7 +71,7 @@ impl Recorded {
     /// # Errors
     /// When somebody else records it.
     pub(super) fn claim(&mut self, event: &EventInner) -> Result<()> {
-        let claim = || Claim::of(&self.pools.capture, &self.home);
+        let claim = || Claim::of(&self.pools.capture, &self.home.turns);
         event.claim(self.claim.get_or_insert_with(claim))
     }
 

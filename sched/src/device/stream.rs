@@ -10,8 +10,8 @@ use super::handle::Device;
 use super::inner::DeviceInner;
 use crate::driver::{CaptureStatus, EventScope, StreamHandle};
 use crate::error::{During, Error, Name, Result};
-use crate::graph::GroupInner;
 use crate::owned::{OwnedEvent, OwnedStream};
+use crate::turns::TurnGroup;
 
 /// A stream outside any capture, to replay graphs on: one of ours, or one that
 /// an engine already has.
@@ -259,11 +259,11 @@ struct Recorders {
 /// record stands for those before.
 pub(crate) struct Claim {
     capture: Name,
-    group: Arc<GroupInner>,
+    group: Arc<TurnGroup>,
 }
 
 impl Claim {
-    pub(crate) fn of(capture: &Name, group: &Arc<GroupInner>) -> Arc<Self> {
+    pub(crate) fn of(capture: &Name, group: &Arc<TurnGroup>) -> Arc<Self> {
         Arc::new(Self {
             capture: capture.clone(),
             group: group.clone(),
@@ -302,7 +302,7 @@ impl EventInner {
     fn refuse_others(
         &self,
         recorders: &Recorders,
-        group: Option<&Arc<GroupInner>>,
+        group: Option<&Arc<TurnGroup>>,
         by: &str,
     ) -> Result<()> {
         let live = recorders.graphs.iter().filter_map(Weak::upgrade);

@@ -5,7 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::BlockId;
-use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, StreamId};
+use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, SourceLine, StreamId};
 
 use crate::device::{EventInner, KernelInfo};
 use crate::driver::{LaunchShape, Start};
@@ -39,6 +39,16 @@ pub(in crate::capture) struct Spot {
     pub(in crate::capture) stream: StreamId,
     pub(in crate::capture) scope: Option<ScopeId>,
     pub(in crate::capture) line: &'static Location<'static>,
+}
+
+impl Spot {
+    /// The line, as a trace has it.
+    pub(in crate::capture) fn source_line(&self) -> SourceLine {
+        SourceLine {
+            file: self.line.file().to_owned(),
+            line: self.line.line(),
+        }
+    }
 }
 
 /// One recorded piece of work. The ranges are of the recording's tables.

@@ -9,7 +9,6 @@ use streamweir_trace::{
     PointerParam, Stream, StreamEnd, Trace,
 };
 
-use super::promises::line_of;
 use super::read_back::ReadBack;
 use crate::capture::early;
 use crate::capture::nodes::Nodes;
@@ -166,7 +165,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_nodes(&self, trace: &mut Trace, index: usize, command: &Command) {
-        let launch = line_of(command);
+        let launch = command.spot.source_line();
         let mut add = |kind: NodeKind, name: String| {
             trace.add_node(Node {
                 scope: command.spot.scope,

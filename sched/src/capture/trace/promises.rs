@@ -3,7 +3,7 @@
 use streamweir_trace::{NodeId, PdlWait, Promise, Promised, SourceLine, Trace};
 
 use super::builder::Builder;
-use crate::capture::recording::{Command, What};
+use crate::capture::recording::What;
 
 /// A call whose words that nothing explains are left over.
 pub(in crate::capture) struct LeftOver {
@@ -11,13 +11,6 @@ pub(in crate::capture) struct LeftOver {
     pub(in crate::capture) nodes: Vec<NodeId>,
     pub(in crate::capture) reason: String,
     pub(in crate::capture) line: SourceLine,
-}
-
-pub(super) fn line_of(command: &Command) -> SourceLine {
-    SourceLine {
-        file: command.spot.line.file().to_owned(),
-        line: command.spot.line.line(),
-    }
 }
 
 impl Builder<'_> {
@@ -32,7 +25,7 @@ impl Builder<'_> {
                 of: command.what.title(),
                 nodes,
                 what,
-                line: Some(line_of(command)),
+                line: Some(command.spot.source_line()),
             };
             match &command.what {
                 What::Foreign { said, .. } => {
@@ -70,7 +63,7 @@ impl Builder<'_> {
                 of: name.clone(),
                 nodes: self.nodes_of(index).collect(),
                 reason: said.left_over.clone()?,
-                line: line_of(command),
+                line: command.spot.source_line(),
             }),
             _ => None,
         });
