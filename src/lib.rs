@@ -5,6 +5,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds |
+//! | [`Feed`], [`Staging`], [`Readback`] | inputs and results of a step, in turn with replays |
 //! | [`kernel!`], [`kernel`](mod@kernel) | declaring kernels with their access modes, and their CPU twins |
 //! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
 //! | [`driver`] | the driver trait with its backends: CUDA and the simulated device; with feature `testing`, the conformance suite and drivers that fail or lie |
@@ -21,6 +22,9 @@ pub use streamweir_sched::{
     Capture, CaptureOptions, Device, DeviceStream, Event, Graph, LoadedKernel, Module, Persistent,
     Pinned, ReplayGroup, Scratch, Stream, Table,
 };
+
+// Inputs and results of a step, in turn with replays.
+pub use streamweir_sched::{Feed, Readback, Staging, Step, StepId};
 
 // How a capture is made, what becomes of it, and what went wrong.
 pub use streamweir_sched::{

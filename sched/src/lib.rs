@@ -13,6 +13,7 @@
 //! | `capture` | captures: recording, pools, emission, read-back, verification |
 //! | [`audit`] | live graphs of any origin as traces |
 //! | [`infer`] | which bytes kernels write, found by running them |
+//! | `feed` | inputs and results of a step, in turn with replays |
 //! | `graph` | verified graphs, replay groups, taking turns |
 
 // `kernel!` names items by `$crate`, and its tests and examples inside this
@@ -24,6 +25,7 @@ mod capture;
 mod device;
 pub mod driver;
 mod error;
+mod feed;
 mod graph;
 pub mod infer;
 pub mod kernel;
@@ -42,6 +44,7 @@ pub use device::{
     Side, Table,
 };
 pub use error::{Error, Result};
+pub use feed::{Feed, Readback, Staging, Step, StepId};
 pub use graph::{Graph, ReplayGroup};
 pub use turns::Footprint;
 #[doc(hidden)]

@@ -10,6 +10,7 @@ mod drops;
 mod early;
 mod engines;
 mod faults;
+mod feeding;
 mod foreign;
 mod groups;
 mod growth;

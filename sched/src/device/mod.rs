@@ -22,7 +22,7 @@ pub use guard::Side;
 pub use handle::Device;
 pub(crate) use inner::DeviceInner;
 pub use persistent::Persistent;
-pub(crate) use persistent::PersistentInner;
+pub(crate) use persistent::{PersistentInner, bytes_of};
 pub use pinned::Pinned;
 pub(crate) use stream::{Claim, EventInner};
 pub use stream::{DeviceStream, Event};

@@ -169,14 +169,35 @@ impl<T: Element> Persistent<T> {
     /// When there are more values than the buffer has elements, work failed,
     /// or inside a capture.
     pub fn upload(&self, values: &[T]) -> Result<()> {
+        self.upload_at(0, values)
+    }
+
+    /// Copies `values` to the elements from `at` on; otherwise as
+    /// [`upload`](Self::upload). To feed a step use [`Feed`](crate::Feed), which waits
+    /// for nothing.
+    ///
+    /// ```
+    /// # use streamweir_sched::{Device, Error};
+    /// # fn main() -> Result<(), Error> {
+    /// # let device = Device::sim(1);
+    /// let table = device.persistent::<u32>("table", 4)?;
+    /// table.upload_at(1, &[7, 8])?;
+    /// let mut tail = [0; 3];
+    /// table.download_into(1, &mut tail)?;
+    /// assert_eq!(tail, [7, 8, 0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the values end past the buffer, work failed, or inside a capture.
+    pub fn upload_at(&self, at: usize, values: &[T]) -> Result<()> {
+        let start = self.start_of(at, values.len(), "were to be uploaded")?;
         self.wait_for_all("Persistent::upload")?;
-        if values.len() > self.len {
-            return Err(self.length(format!("{} were to be uploaded", values.len())));
-        }
         let bytes = bytemuck::cast_slice(values);
         // SAFETY: the range is live while `inner` is, it is long enough, and
         // `wait_for_all` has waited for the work that might use it.
-        unsafe { owned::upload(&self.inner.reclaim, self.inner.range.start, bytes) }
+        unsafe { owned::upload(&self.inner.reclaim, start, bytes) }
             .during(|| format!("uploading to buffer \"{}\"", self.inner.name))
     }
 
@@ -186,13 +207,36 @@ impl<T: Element> Persistent<T> {
     /// # Errors
     /// When work failed, or inside a capture.
     pub fn download(&self) -> Result<Vec<T>> {
-        self.wait_for_all("Persistent::download")?;
         let mut values = vec![T::zeroed(); self.len];
-        let bytes = bytemuck::cast_slice_mut(&mut values);
-        // SAFETY: as in `upload`.
-        unsafe { owned::download(&self.inner.reclaim, bytes, self.inner.range.start) }
-            .during(|| format!("downloading buffer \"{}\"", self.inner.name))?;
+        self.download_into(0, &mut values)?;
         Ok(values)
+    }
+
+    /// Copies the elements from `at` on into memory that the caller has, as many as
+    /// `values` takes; otherwise as [`download`](Self::download).
+    ///
+    /// # Errors
+    /// When they end past the buffer, work failed, or inside a capture.
+    pub fn download_into(&self, at: usize, values: &mut [T]) -> Result<()> {
+        let start = self.start_of(at, values.len(), "were to be downloaded")?;
+        self.wait_for_all("Persistent::download")?;
+        let bytes = bytemuck::cast_slice_mut(values);
+        // SAFETY: as in `upload_at`.
+        unsafe { owned::download(&self.inner.reclaim, bytes, start) }
+            .during(|| format!("downloading buffer \"{}\"", self.inner.name))
+    }
+
+    /// Where element `at` lies, of which on `len` elements are asked for.
+    fn start_of(&self, at: usize, len: usize, asked: &str) -> Result<u64> {
+        match at.checked_add(len) {
+            Some(end) if end <= self.len => {
+                Ok(self.inner.range.start + (at * size_of::<T>()) as u64)
+            }
+            _ => Err(self.length(match at {
+                0 => format!("{len} {asked}"),
+                _ => format!("{len} {asked}, from element {at} on"),
+            })),
+        }
     }
 
     fn wait_for_all(&self, call: &'static str) -> Result<()> {
@@ -276,7 +320,7 @@ impl Persistent<u8> {
     }
 }
 
-pub(super) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
+pub(crate) fn bytes_of<T>(name: &str, len: usize) -> Result<u64> {
     len.checked_mul(size_of::<T>())
         .map(|bytes| bytes as u64)
         .ok_or_else(|| Error::TooLarge {
