@@ -416,7 +416,7 @@ fn a_call_that_fails_is_told_and_the_next_step_is_right() {
     session.step(&model, 1, &copies, &replays).unwrap();
     let calls = fault.calls();
     for index in 0..calls {
-        fault.fail_call(index, ErrorClass::Other);
+        fault.fail_call(index, ErrorClass::OutOfMemory);
         let failed = session.step(&model, 2, &copies, &replays);
         let call = fault.failed();
         fault.disarm();
