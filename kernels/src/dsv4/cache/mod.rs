@@ -6,9 +6,9 @@ mod store;
 
 pub use key_store::{MAX_KEY_DIM, index_key_store};
 pub use row::INDEX_DIM;
-pub(super) use row::{
-    Finish, ROW, RowPool, angles_at, check_rope, count_fault, store_slot, write_stored,
-};
+#[cfg(feature = "testing")]
+pub(super) use row::write_stored;
+pub(super) use row::{Finish, ROW, RowPool, angles_at, check_rope, count_fault, store_slot};
 pub use store::{store_index_key, store_index_key_fp8, store_latent};
 
 use super::part::part;
