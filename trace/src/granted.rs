@@ -57,7 +57,7 @@ impl fmt::Display for Said<'_> {
             } => {
                 let plural = if *words == 1 { "word" } else { "words" };
                 write!(f, "{words} {plural} of its parameters left over")?;
-                let mut before = " that point into ";
+                let mut before = ", pointing into ";
                 for &buffer in buffers {
                     write!(f, "{before}\"{}\"", self.trace.buffer(buffer).name)?;
                     before = ", ";

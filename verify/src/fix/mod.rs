@@ -179,7 +179,7 @@ impl Fix {
                 bytes,
                 before,
             } => format!(
-                "write bytes {bytes} of \"{}\" before {}, or declare the buffer as carried between replays",
+                "write bytes {bytes} of \"{}\" before {}, or make it persistent if it is to last from one replay to the next",
                 buffer(*id),
                 node(*before)
             ),

@@ -305,7 +305,7 @@ fn words_that_somebody_vouches_for() {
     let report = safe(&left);
     assert_eq!(
         report.assumptions,
-        ["`library`: 1 word of its parameters left over that point into \"a\" (unused fields)"]
+        ["`library`: 1 word of its parameters left over, pointing into \"a\" (unused fields)"]
     );
     let mut silent = report.certificate.unwrap();
     silent.about.assumptions.clear();

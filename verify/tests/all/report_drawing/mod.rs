@@ -150,7 +150,7 @@ fn r13_no_write() {
        |
        = buffer: b0 "scores", scratch, tag "main", at 0x1000..0x1400
        = bytes: 0x1000..0x1400 (1024 bytes)
-       = help: write bytes 0x0..0x400 of "scores" before n0 `attend`, or declare the buffer as carried between replays
+       = help: write bytes 0x0..0x400 of "scores" before n0 `attend`, or make it persistent if it is to last from one replay to the next
        = see: https://github.com/streamweir/streamweir/blob/main/docs/hazards.md#r13
     "#);
 }
