@@ -2,6 +2,7 @@
 
 use streamweir::kernels::DimensionError;
 use streamweir::kernels::dsv4::ImageError;
+use streamweir::kernels::gemm::GemmError;
 use streamweir::kernels::layout::LayoutError;
 use streamweir::verify::Report;
 use thiserror::Error;
@@ -15,10 +16,10 @@ use super::pages::PageError;
 pub enum Error {
     /// The device, a capture or a replay failed.
     #[error(transparent)]
-    Device(#[from] streamweir::Error),
+    Device(Box<streamweir::Error>),
     /// There are no kernels for the device.
     #[error(transparent)]
-    Image(#[from] ImageError),
+    Image(Box<ImageError>),
     /// A kernel does not take the sizes.
     #[error(transparent)]
     Dimension(#[from] DimensionError),
@@ -27,7 +28,7 @@ pub enum Error {
     Layout(#[from] LayoutError),
     /// The products of the layers cannot be made.
     #[error(transparent)]
-    Gemm(#[from] streamweir::kernels::gemm::GemmError),
+    Gemm(Box<GemmError>),
     /// A layout file is of other caches.
     #[error(transparent)]
     LayoutFile(#[from] super::layout::LayoutFileError),
@@ -123,5 +124,25 @@ impl Error {
             Self::Device(error) => error.report(),
             _ => None,
         }
+    }
+}
+
+// The large ones are boxed, so that a result is not mostly room for its failure.
+
+impl From<streamweir::Error> for Error {
+    fn from(error: streamweir::Error) -> Self {
+        Self::Device(Box::new(error))
+    }
+}
+
+impl From<ImageError> for Error {
+    fn from(error: ImageError) -> Self {
+        Self::Image(Box::new(error))
+    }
+}
+
+impl From<GemmError> for Error {
+    fn from(error: GemmError) -> Self {
+        Self::Gemm(Box::new(error))
     }
 }
