@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use streamweir_alloc::{AllocError, RegistryError};
+use streamweir_hal::driver::{DriverError, ErrorClass};
 use streamweir_verify::{Report, VerifyError};
 use thiserror::Error;
 
-use crate::driver::{DriverError, ErrorClass};
 use crate::kernel::Refusal;
 
 /// The error of every operation of this crate.
@@ -37,12 +37,12 @@ pub enum Error {
     /// A device could not be opened.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
-    Open(#[from] crate::driver::cuda::OpenError),
+    Open(#[from] streamweir_hal::cuda::OpenError),
 
     /// Something of an engine could not be adopted.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
-    Adopt(#[from] crate::driver::cuda::AdoptError),
+    Adopt(#[from] streamweir_hal::cuda::AdoptError),
 
     /// The verifier found hazards, and the capture was to refuse them.
     #[error("capture \"{capture}\" is refused: {} hazard(s)\n\n{report}", report.hazards_total)]

@@ -5,16 +5,22 @@
 //! `streamweir-trace` trace and has `streamweir-verify` prove the graph that
 //! the driver made of it.
 //!
-//! | module | what it owns |
-//! | --- | --- |
-//! | [`driver`] | what a device can do: the public parts of `streamweir-hal`, whose owners of handles are the only callers of a driver |
-//! | `device` | devices, streams, persistent buffers, loaded code |
-//! | [`kernel`](mod@kernel) | signatures with access modes |
-//! | `capture` | captures: recording, pools, emission, read-back, verification |
-//! | [`audit`] | live graphs of any origin as traces |
-//! | [`infer`] | which bytes kernels write, found by running them |
-//! | `feed` | inputs and results of a step, in turn with replays |
-//! | `graph` | verified graphs, replay groups, taking turns |
+//! From the top floor down; a module uses only what stands below it:
+//!
+//! | floor | module | what it owns |
+//! | --- | --- | --- |
+//! | 5 | [`infer`] | which bytes kernels write, found by running them |
+//! | 5 | `capture` | captures: recording, pools, emission, read-back, verification |
+//! | 4 | [`audit`] | live graphs of any origin as traces |
+//! | 4 | `feed` | inputs and results of a step, in turn with replays |
+//! | 4 | `graph` | verified graphs, replay groups |
+//! | 3 | `device` | devices, streams, events, persistent buffers, loaded code |
+//! | 2 | `error` | what can go wrong, by name |
+//! | 1 | [`kernel`](mod@kernel) | signatures with access modes |
+//! | 1 | `turns` | which launches wait for which |
+//!
+//! Below all of them stands `streamweir-hal`, whose owners of handles are the
+//! only callers of a driver; [`driver`] lists the rest of it.
 
 // `kernel!` names items by `$crate`, and its tests and examples inside this
 // crate by the crate's own name.
@@ -23,7 +29,6 @@ extern crate self as streamweir_sched;
 pub mod audit;
 mod capture;
 mod device;
-pub mod driver;
 mod error;
 mod feed;
 mod graph;
@@ -50,9 +55,21 @@ pub use turns::Footprint;
 #[doc(hidden)]
 pub use turns::{Turn, in_turn};
 
+/// What a device can do: the driver trait with its backends.
+///
+/// Owners of handles are not here: of those, [`Device`] and what it gives out are
+/// what a user holds.
+pub mod driver {
+    #[cfg(feature = "cuda")]
+    pub use streamweir_hal::cuda;
+    pub use streamweir_hal::driver::*;
+    pub use streamweir_hal::sim;
+    #[cfg(feature = "testing")]
+    pub use streamweir_hal::testing;
+}
+
 pub use streamweir_alloc::{ArenaConfig, Holder, Policy};
 pub use streamweir_hal::doctor;
-pub(crate) use streamweir_hal::owned;
 
 /// The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]

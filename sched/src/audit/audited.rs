@@ -1,9 +1,9 @@
 //! What an audit has come to.
 
+use streamweir_hal::driver::NodeHandle;
 use streamweir_trace::{BufferId, NodeId, Trace};
 use streamweir_verify::{Options, Report, verify_with};
 
-use crate::driver::NodeHandle;
 use crate::error::{Error, Result};
 
 /// A live graph as a trace, with the driver's handle of each node.

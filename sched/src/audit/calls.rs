@@ -7,14 +7,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use streamweir_hal::driver::{CaptureStatus, NodeHandle, StreamHandle};
+use streamweir_hal::owned::capture_info;
 use streamweir_trace::{NodeId, Stream, StreamId};
 
 use super::inputs::DeclaredAccess;
 use super::lower::Lowered;
 use crate::device::Device;
-use crate::driver::{CaptureStatus, NodeHandle, StreamHandle};
 use crate::error::{During, Error, Result};
-use crate::owned::capture_info;
 
 /// Calls in the order in which they were made.
 #[derive(Debug, Default)]

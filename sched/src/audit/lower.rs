@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use streamweir_hal::driver::NodeHandle;
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, ScopeId, Trace};
 
 use super::inputs::DeclaredAccess;
 use super::read::Live;
-use crate::driver::NodeHandle;
 use crate::error::{Error, Result};
 
 /// A trace of nodes and edges, and which node is which of the driver's.

@@ -35,6 +35,7 @@ mod memory;
 mod read;
 mod shown;
 
+use streamweir_hal::driver::GraphHandle;
 use streamweir_trace::ByteRange;
 
 pub use audited::Audit;
@@ -44,7 +45,6 @@ pub(crate) use memory::{Attributed, attribute};
 pub(crate) use shown::{Found, add_memory, persistent, words};
 
 use crate::device::Device;
-use crate::driver::GraphHandle;
 use crate::error::Result;
 
 /// What an audit is told beside the graph.

@@ -3,11 +3,11 @@
 //! This is the one part of an audit that touches the driver's graph; all that
 //! follows works on what it returns.
 
+use streamweir_hal::driver::{GraphEdge, GraphHandle, NodeHandle};
+use streamweir_hal::owned::{GraphView, Shared, node_attributes};
 use streamweir_trace::{BlockSync, NodeKind};
 
-use crate::driver::{GraphEdge, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
-use crate::owned::{GraphView, Shared, node_attributes};
 
 /// How deep child graphs may be nested before an audit gives up.
 const DEEPEST: usize = 32;

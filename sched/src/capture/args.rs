@@ -1,5 +1,6 @@
 //! Arguments of a launch, bound to the parameters of a signature.
 
+use streamweir_hal::driver::{LaunchShape, ParamSlot};
 use streamweir_trace::{AccessMode, ByteRange};
 
 use super::buffer::{Buffer, Memory, Place};
@@ -7,7 +8,6 @@ use super::lane::VisibleOn;
 use super::recorder::Recorder;
 use super::recording::{BufferKey, Draft, Pointer};
 use crate::device::Table;
-use crate::driver::{LaunchShape, ParamSlot};
 use crate::error::Result;
 use crate::kernel::{
     Atomic, Bound, BufferSpec, Element, Given, In, InOut, Kernel, Out, Refusal, Scalar,

@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
+use streamweir_hal::driver::CaptureStatus;
 use streamweir_trace::Trace;
 use streamweir_verify::Report;
 
@@ -14,7 +15,6 @@ use super::options::{CaptureOptions, Placement};
 use super::path;
 use super::sink::{self, AnySink};
 use crate::device::{Device, DeviceStream};
-use crate::driver::CaptureStatus;
 use crate::error::{Error, Result};
 
 /// Our part in a capture that an engine began: a [`Capture`] that ends with

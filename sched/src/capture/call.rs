@@ -4,12 +4,12 @@ use std::any::Any;
 use std::error::Error as StdError;
 use std::sync::Arc;
 
+use streamweir_hal::driver::StreamHandle;
 use streamweir_trace::{ByteRange, PdlWait};
 
 use super::buffer::Touch;
 use super::lane::Dyn;
 use super::recording::{BufferKey, CallSaid, Kept, Recording};
-use crate::driver::StreamHandle;
 
 /// What a library's call needs, declared before it is made.
 ///

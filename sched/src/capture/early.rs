@@ -7,10 +7,10 @@
 
 use std::collections::BTreeSet;
 
+use streamweir_hal::driver::{Backend, DeviceInfo, Start};
 use streamweir_trace::{BlockSync, EdgeKind, Node, NodeKind, PdlWait};
 
 use super::recording::{Recording, What};
-use crate::driver::{Backend, DeviceInfo, Start};
 use crate::kernel::Signature;
 
 /// The compute capability from which on there is programmatic dependent launch.

@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use streamweir_hal::driver::NodeHandle;
+
 use super::recording::{append, indices};
-use crate::driver::NodeHandle;
 
 /// What became of one command.
 pub(super) enum Sent {

@@ -3,6 +3,7 @@
 //!
 //! No code of the user runs in any step here.
 
+use streamweir_hal::driver::DriverResult;
 use streamweir_trace::StreamId;
 
 use super::nodes::Sent;
@@ -10,7 +11,6 @@ use super::recorded::Recorded;
 use super::recording::{CallSaid, Draft, Spot, What};
 use super::rewrite::{Added, Rewrites, Taken};
 use super::sink::{AnySink, Frontier, Sink};
-use crate::driver::DriverResult;
 use crate::error::{During, Error, Result};
 
 /// A capture that has not ended.

@@ -11,6 +11,8 @@
 use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
+use streamweir_hal::driver::{DriverResult, GraphHandle, NodeHandle};
+use streamweir_hal::owned::{GraphView, OwnedGraph, OwnedStream, node_attributes};
 use streamweir_trace::{BlockSync, NodeKind, Trace};
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify, verify_driver};
 
@@ -21,10 +23,8 @@ use super::sink::{self, Made, Sink};
 use super::strand::ORIGIN;
 use super::trace::{self, LeftOver, ReadBack, Traces};
 use crate::device::DeviceInner;
-use crate::driver::{DriverResult, GraphHandle, NodeHandle};
 use crate::error::{During, Error, Result};
 use crate::graph::{Graph, Keep, Parts, replay_streams};
-use crate::owned::{GraphView, OwnedGraph, OwnedStream, node_attributes};
 
 /// The whole path, for captures of our own.
 pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {

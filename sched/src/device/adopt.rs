@@ -7,14 +7,14 @@ use std::any::Any;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, sys};
+use streamweir_hal::cuda::CudaDriver;
+use streamweir_hal::owned::Adopter;
 
 use super::handle::Device;
 use super::persistent::Persistent;
 use super::stream::DeviceStream;
-use crate::driver::cuda::CudaDriver;
 use crate::error::{Error, Result};
 use crate::kernel::Element;
-use crate::owned::Adopter;
 
 impl Device {
     /// A device in an engine's context, which `keep` holds alive.

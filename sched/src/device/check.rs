@@ -5,13 +5,13 @@
 
 use std::fmt;
 
+use streamweir_hal::driver::DriverResult;
+use streamweir_hal::owned::{self, Shared};
 use streamweir_trace::ByteRange;
 
 use super::guard::{Guard, Side, pattern, wanted};
 use super::handle::Device;
-use crate::driver::DriverResult;
 use crate::error::{During, Result};
-use crate::owned::{self, Shared};
 
 /// What a check of all guards found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

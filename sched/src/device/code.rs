@@ -4,14 +4,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use streamweir_hal::driver::{ModuleImage, ParamSlot};
+use streamweir_hal::owned::{FunctionRef, OwnedModule};
 use streamweir_verify::audit::{ParamShape, const_params};
 
 use super::handle::Device;
 use super::inner::DeviceInner;
-use crate::driver::{ModuleImage, ParamSlot};
 use crate::error::{During, Error, Result};
 use crate::kernel::{Kernel, PdlWait, Role, Signature};
-use crate::owned::{FunctionRef, OwnedModule};
 
 /// The compute capability from which on code can wait for what it follows.
 const WAITS_SINCE: (u32, u32) = (9, 0);

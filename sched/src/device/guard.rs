@@ -22,11 +22,11 @@ use std::sync::{Arc, Weak};
 
 use streamweir_base::sync::Mutex;
 use streamweir_base::{ALIGNMENT, Backing, BackingError};
+use streamweir_hal::driver::{DriverError, DriverResult, ErrorClass};
+use streamweir_hal::owned::{self, DeviceBacking, DeviceMemory, Shared};
 use streamweir_trace::ByteRange;
 
-use crate::driver::{DriverError, DriverResult, ErrorClass};
 use crate::error::{During, Name, Result};
-use crate::owned::{self, DeviceBacking, DeviceMemory, Shared};
 
 /// Bytes before and after: a page, which keeps the alignment of what is inside.
 pub(super) const GUARD: u64 = 4096;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use streamweir_base::inside::inside;
+use streamweir_hal::driver::{DeviceInfo, DriverError, DynDriver};
+use streamweir_hal::sim::SimDriver;
 use streamweir_trace::ByteRange;
 
 use super::inner::DeviceInner;
-use crate::driver::sim::SimDriver;
-use crate::driver::{DeviceInfo, DriverError, DynDriver};
 use crate::error::Result;
 
 /// A device that graphs are captured on: a CUDA device or the simulated one.
@@ -47,7 +47,7 @@ impl Device {
     /// the error says what was looked for and what to do.
     #[cfg(feature = "cuda")]
     pub fn cuda(ordinal: u32) -> Result<Self> {
-        Ok(Self::with_driver(crate::driver::cuda::CudaDriver::open(
+        Ok(Self::with_driver(streamweir_hal::cuda::CudaDriver::open(
             ordinal,
         )?))
     }

@@ -8,11 +8,11 @@ use streamweir_base::Backing;
 use streamweir_base::inside::inside;
 use streamweir_base::sync::Mutex;
 use streamweir_base::sync::atomic::{AtomicU64, Ordering};
+use streamweir_hal::driver::DynDriver;
+use streamweir_hal::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 
 use super::guard::{GuardedBacking, Guards};
-use crate::driver::DynDriver;
 use crate::error::{During, Error, Name, Result};
-use crate::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 use crate::turns::Groups;
 
 pub(crate) struct DeviceInner {
@@ -60,7 +60,7 @@ impl DeviceInner {
     /// The error for a capture of the engine's that is broken.
     pub(crate) fn engine_capture_broken(&self, stream: &str) -> Error {
         #[cfg(feature = "cuda")]
-        let slices = crate::owned::Adopter::new(&self.reclaim)
+        let slices = streamweir_hal::owned::Adopter::new(&self.reclaim)
             .map(|adopter| adopter.tracked_slices())
             .unwrap_or_default();
         #[cfg(not(feature = "cuda"))]
@@ -119,7 +119,7 @@ impl DeviceInner {
                 .capture_info(&mut frontier)
                 .during(|| "looking whether a stream captures".into())?
                 .status;
-            if status == crate::driver::CaptureStatus::None {
+            if status == streamweir_hal::driver::CaptureStatus::None {
                 stream
                     .synchronize()
                     .during(|| "waiting for a stream".into())?;

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::{ALIGNMENT, PersistentEntry};
+use streamweir_hal::owned::{self, DeviceMemory, Fence, Shared};
 use streamweir_trace::ByteRange;
 
 use super::guard::Guard;
@@ -13,7 +14,6 @@ use super::handle::Device;
 use super::inner::DeviceInner;
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
-use crate::owned::{self, DeviceMemory, Fence, Shared};
 
 /// A persistent buffer of `T`: registered once, kept alive by each graph that
 /// touches it.

@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use streamweir_hal::owned::HostMemory;
+
 use super::handle::Device;
 use super::persistent::bytes_of;
 use crate::error::{During, Name, Result};
 use crate::kernel::Element;
-use crate::owned::HostMemory;
 
 /// Page-locked host memory of `T`, the source of captured uploads.
 ///

@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use streamweir_base::sync::Mutex;
+use streamweir_hal::driver::{CaptureStatus, EventScope, StreamHandle};
+use streamweir_hal::owned::{OwnedEvent, OwnedStream};
 
 use super::handle::Device;
 use super::inner::DeviceInner;
-use crate::driver::{CaptureStatus, EventScope, StreamHandle};
 use crate::error::{During, Error, Name, Result};
-use crate::owned::{OwnedEvent, OwnedStream};
 use crate::turns::TurnGroup;
 
 /// A stream outside any capture, to replay graphs on: one of ours, or one that

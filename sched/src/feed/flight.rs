@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::driver::{DriverResult, EventScope};
-use crate::owned::{Fences, OwnedEvent, OwnedStream, Shared};
+use streamweir_hal::driver::{DriverResult, EventScope};
+use streamweir_hal::owned::{Fences, OwnedEvent, OwnedStream, Shared};
 
 /// What a copy in flight refers to.
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 use streamweir_trace::RangeSet;
 
 use crate::device::{DeviceInner, PersistentInner};
-use crate::driver::DriverResult;
-use crate::owned::OwnedStream;
 use crate::turns::{Footprint, Launch, Turn, TurnGroup, in_turn};
+use streamweir_hal::driver::DriverResult;
+use streamweir_hal::owned::OwnedStream;
 
 /// Which way a copy goes, as seen from the host.
 #[derive(Clone, Copy, PartialEq, Eq)]

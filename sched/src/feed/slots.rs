@@ -8,7 +8,7 @@ use super::step::{Feed, Span, StepId};
 use crate::device::{Persistent, bytes_of};
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
-use crate::owned::HostMemory;
+use streamweir_hal::owned::HostMemory;
 
 pub(super) struct Slots<T> {
     ring: Vec<Slot>,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::flight::Flights;
 use super::route::{Direction, Routes};
 use crate::device::{Device, DeviceInner, DeviceStream, Persistent};
-use crate::driver::CaptureStatus;
 use crate::error::{During, Error, Name, Result};
 use crate::kernel::Element;
-use crate::owned::HostMemory;
+use streamweir_hal::driver::CaptureStatus;
+use streamweir_hal::owned::HostMemory;
 
 /// A ring of steps that feed a graph and read it back.
 ///

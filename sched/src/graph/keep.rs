@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use streamweir_alloc::Lease;
+use streamweir_hal::owned::{HostMemory, OwnedModule};
 
 use crate::device::{Claim, EventInner, PersistentInner};
-use crate::owned::{HostMemory, OwnedModule};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
 /// nothing by itself: each part goes to the reclaimer.

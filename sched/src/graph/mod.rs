@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
 use streamweir_base::sync::Mutex;
+use streamweir_hal::driver::{DriverResult, NodeHandle};
+use streamweir_hal::owned::{OwnedExec, OwnedGraph};
 use streamweir_trace::Trace;
 use streamweir_verify::{Certificate, Report};
 
@@ -19,9 +21,7 @@ pub(crate) use keep::Keep;
 pub(crate) use replay_streams::replay_streams;
 
 use crate::device::{DeviceInner, DeviceStream};
-use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Name, Result};
-use crate::owned::{OwnedExec, OwnedGraph};
 use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 
 /// A captured, verified and instantiated graph.

@@ -7,13 +7,13 @@
 //! a submission falls away, and the step from one node to the next stays in. It
 //! is what the node adds to a path on which it lies.
 
+use streamweir_hal::driver::NodeHandle;
+use streamweir_hal::owned::{OwnedEvent, OwnedExec, OwnedGraph};
 use streamweir_trace::{NodeId, NodeKind};
 
 use super::Graph;
 use crate::device::DeviceStream;
-use crate::driver::NodeHandle;
 use crate::error::{During, Error, Result};
-use crate::owned::{OwnedEvent, OwnedExec, OwnedGraph};
 
 /// Nodes of the shorter chain; the longer one has [`LONG`] times as many.
 const SHORTEST: usize = 16;
@@ -165,7 +165,7 @@ impl Graph {
         let mut times = [Vec::new(), Vec::new()];
         for replay in 0..WARM_UP + replays.max(1) {
             for (chain, times) in chains.iter().zip(&mut times) {
-                let scope = crate::driver::EventScope::Internal;
+                let scope = streamweir_hal::driver::EventScope::Internal;
                 let once = || {
                     begin.record(&stream.stream, scope)?;
                     self.launch(chain, stream)?;
@@ -188,10 +188,11 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use streamweir_hal::sim::SimDriver;
+
     use super::*;
     use crate::capture::CaptureOptions;
     use crate::device::Device;
-    use crate::driver::sim::SimDriver;
 
     /// A planned capture is emitted in another order than it was recorded in, and the
     /// trace is in the order of the recording.

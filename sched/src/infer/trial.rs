@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
+use streamweir_hal::driver::{DriverResult, NodeHandle};
+use streamweir_hal::owned::{
+    OwnedExec, OwnedGraph, OwnedStream, Shared, download, node_attributes, upload,
+};
 use streamweir_trace::{BufferId, BufferKind, ByteRange, NodeId, NodeKind};
 
 use super::inference::{InferOptions, Inference, MOST_RUNS, Outcome};
 use super::{marks, refuse};
 use crate::audit::Audit;
 use crate::device::Device;
-use crate::driver::{DriverResult, NodeHandle};
 use crate::error::{During, Error, Result};
-use crate::owned::{OwnedExec, OwnedGraph, OwnedStream, Shared, download, node_attributes, upload};
 
 /// Bytes of buffers that were seen to change.
 type Runs = Vec<(BufferId, ByteRange)>;

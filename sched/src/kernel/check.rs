@@ -1,9 +1,8 @@
 //! What a kernel's check sees of a launch, and how it refuses one.
 
+use streamweir_hal::driver::{DeviceInfo, ParamSlot};
 use streamweir_trace::{AccessMode, ByteRange};
 use thiserror::Error;
-
-use crate::driver::{DeviceInfo, ParamSlot};
 
 /// Why the arguments of a launch are not what the kernel takes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -46,7 +46,7 @@ pub use signature::{ParamDecl, Signature};
 pub use spec::{Atomic, BufferSpec, FieldDecl, In, InOut, Out, Role, Spec};
 pub use streamweir_trace::{BlockSync, PdlWait};
 
-use crate::driver::sim::{SimBlock, SimFault, SimKernel};
+use streamweir_hal::sim::{SimBlock, SimFault, SimKernel};
 
 /// A kernel's signature as a type. Implemented by [`kernel!`](crate::kernel!).
 pub trait Kernel: Copy + Send + Sync + 'static {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use streamweir_hal::driver::ParamSlot;
 use streamweir_trace::{BlockSync, PdlWait};
 
 use super::spec::{FieldDecl, Role, Spec};
-use crate::driver::ParamSlot;
 
 /// One parameter of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

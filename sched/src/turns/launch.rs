@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use streamweir_base::sync::Mutex;
+use streamweir_hal::driver::{DriverResult, EventScope};
+use streamweir_hal::owned::{Fence, OwnedEvent, OwnedStream, Shared};
 
 use super::ranks;
-use crate::driver::{DriverResult, EventScope};
-use crate::owned::{Fence, OwnedEvent, OwnedStream, Shared};
 
 /// A launch that may still be in flight.
 ///

@@ -5,10 +5,10 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::BlockId;
+use streamweir_hal::driver::{LaunchShape, Start};
 use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, SourceLine, StreamId};
 
 use crate::device::{EventInner, KernelInfo};
-use crate::driver::{LaunchShape, Start};
 
 /// A buffer of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use streamweir_alloc::BlockId;
+use streamweir_hal::owned::HostMemory;
 use streamweir_trace::{AccessMode, ByteRange};
 
 use super::{BufferKey, Pointer};
 use crate::kernel::Bound;
-use crate::owned::HostMemory;
 
 #[derive(Clone, Default)]
 pub(in crate::capture) struct Draft {

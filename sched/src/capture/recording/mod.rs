@@ -20,6 +20,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use streamweir_hal::owned::HostMemory;
 use streamweir_trace::{ByteRange, ScopeId};
 
 pub(super) use self::command::{
@@ -27,7 +28,6 @@ pub(super) use self::command::{
 };
 pub(super) use self::draft::Draft;
 use crate::device::PersistentInner;
-use crate::owned::HostMemory;
 
 #[derive(Default)]
 pub(super) struct Recording {

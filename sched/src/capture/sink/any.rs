@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use streamweir_alloc::Lease;
+use streamweir_hal::driver::DriverResult;
+use streamweir_hal::owned::OwnedStream;
 use streamweir_trace::StreamId;
 
 use super::attached::Attached;
@@ -14,9 +16,7 @@ use super::planned::Planned;
 use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
-use crate::driver::DriverResult;
 use crate::error::Result;
-use crate::owned::OwnedStream;
 
 /// One of the four. An enum, so that recording calls through no table.
 pub(in crate::capture) enum AnySink {

@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, Weak};
 
+use streamweir_hal::driver::{CaptureStatus, DriverResult};
+use streamweir_hal::owned::{GraphView, OwnedEvent, OwnedStream, Reclaim};
 use streamweir_trace::StreamId;
 
 use super::contract::{Frontier, Made, Sink};
@@ -11,10 +13,8 @@ use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
-use crate::driver::{CaptureStatus, DriverResult};
 use crate::error::{During, Error, Result};
 use crate::graph::{GroupInner, Keep};
-use crate::owned::{GraphView, OwnedEvent, OwnedStream, Reclaim};
 
 pub(in crate::capture) struct Attached {
     emitter: Emitter,

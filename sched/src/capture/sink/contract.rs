@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use streamweir_alloc::Lease;
+use streamweir_hal::driver::{DriverResult, GraphHandle, NodeHandle};
+use streamweir_hal::owned::{OwnedGraph, OwnedStream};
 use streamweir_trace::StreamId;
 
 use super::emit::{Emitter, SendError};
 use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
-use crate::driver::{DriverResult, GraphHandle, NodeHandle};
 use crate::error::Result;
-use crate::owned::{OwnedGraph, OwnedStream};
 
 /// A way for commands to reach the driver.
 pub(in crate::capture) trait Sink {

@@ -3,6 +3,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use streamweir_hal::driver::DriverResult;
+use streamweir_hal::owned::{Fence, OwnedEvent, OwnedStream};
 use streamweir_trace::{StreamId, Trace};
 
 use super::contract::{Frontier, Made, Sink};
@@ -13,10 +15,8 @@ use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
 use crate::capture::trace;
 use crate::device::DeviceInner;
-use crate::driver::DriverResult;
 use crate::error::{During, Result};
 use crate::graph::Keep;
-use crate::owned::{Fence, OwnedEvent, OwnedStream};
 use crate::turns::{Footprint, Launch, in_turn};
 
 pub(in crate::capture) struct Eager {

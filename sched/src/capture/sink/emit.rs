@@ -8,16 +8,16 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use streamweir_hal::driver::{
+    CaptureInfo, CaptureStatus, DriverError, DriverResult, EventScope, NodeHandle,
+};
+use streamweir_hal::owned::{OwnedEvent, OwnedStream};
 use streamweir_trace::StreamId;
 
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
 use crate::device::DeviceInner;
-use crate::driver::{
-    CaptureInfo, CaptureStatus, DriverError, DriverResult, EventScope, NodeHandle,
-};
 use crate::error::Error;
-use crate::owned::{OwnedEvent, OwnedStream};
 
 /// Why a command has no node.
 pub(in crate::capture) enum SendError {

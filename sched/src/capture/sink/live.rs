@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use streamweir_hal::driver::{CaptureMode, DriverResult};
+use streamweir_hal::owned::{OwnedEvent, OwnedStream};
 use streamweir_trace::StreamId;
 
 use super::contract::{Frontier, Made, Sink};
@@ -10,9 +12,7 @@ use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
-use crate::driver::{CaptureMode, DriverResult};
 use crate::error::{During, Result};
-use crate::owned::{OwnedEvent, OwnedStream};
 
 pub(in crate::capture) struct Live {
     emitter: Emitter,

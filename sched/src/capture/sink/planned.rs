@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use streamweir_alloc::{Lease, View};
+use streamweir_hal::driver::{CaptureMode, DriverResult, EventScope};
+use streamweir_hal::owned::{OwnedEvent, OwnedStream};
 use streamweir_trace::StreamId;
 
 use super::contract::{Frontier, Made, Sink};
@@ -21,9 +23,7 @@ use crate::capture::plan::{self, Step};
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::{What, indices};
 use crate::capture::strand::ORIGIN;
-use crate::driver::{CaptureMode, DriverResult, EventScope};
 use crate::error::{During, Error, Result};
-use crate::owned::{OwnedEvent, OwnedStream};
 
 pub(in crate::capture) struct Planned {
     emitter: Emitter,

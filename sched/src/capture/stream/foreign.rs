@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::ALIGNMENT;
+use streamweir_hal::driver::StreamHandle;
 
 use super::Stream;
 use super::in_call::{Declared, InCall};
@@ -16,7 +17,6 @@ use crate::capture::recording::{BufferKey, CallSaid, What};
 use crate::capture::rewrite::Holder;
 use crate::capture::scratch::Scratch;
 use crate::device::Event;
-use crate::driver::StreamHandle;
 use crate::error::{Error, Result};
 
 impl<L: Lane> Stream<L> {

@@ -11,6 +11,9 @@ use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
+use streamweir_hal::driver::StreamHandle;
+use streamweir_hal::owned::OwnedStream;
+
 use super::Stream;
 use crate::capture::buffer::Touch;
 use crate::capture::lane::Lane;
@@ -19,9 +22,7 @@ use crate::capture::open::{CallInProgress, Open};
 use crate::capture::recorder::Recorder;
 use crate::capture::recording::{CallSaid, What};
 use crate::capture::sink::{Frontier, Sink};
-use crate::driver::StreamHandle;
 use crate::error::Result;
-use crate::owned::OwnedStream;
 
 /// What is said of a call before it is made.
 pub(super) struct Declared<'a, 'b, L> {

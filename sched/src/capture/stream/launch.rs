@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use streamweir_hal::driver::LaunchShape;
 use streamweir_trace::AccessMode;
 
 use super::Stream;
@@ -11,7 +12,6 @@ use crate::capture::early;
 use crate::capture::lane::Lane;
 use crate::capture::recording::{Draft, Recording, What};
 use crate::device::{KernelInfo, LoadedKernel};
-use crate::driver::LaunchShape;
 use crate::error::{Error, Result};
 use crate::kernel::{Bound, Given, Kernel};
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use streamweir_alloc::{BlockKind, BlockRecord};
+use streamweir_hal::driver::{NodeHandle, Start};
 use streamweir_trace::{
     Access, AccessMode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge,
     EdgeKind, FieldPointer, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait,
@@ -14,7 +15,6 @@ use crate::capture::early;
 use crate::capture::nodes::Nodes;
 use crate::capture::recording::{BufferKey, Command, Recording, What, indices};
 use crate::capture::strand::Strand;
-use crate::driver::{NodeHandle, Start};
 use crate::kernel::Role;
 
 /// What the recording and the driver's graph say of each command.

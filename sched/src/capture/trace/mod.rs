@@ -7,6 +7,7 @@ mod shown;
 
 use std::collections::{HashMap, HashSet};
 
+use streamweir_hal::driver::NodeHandle;
 use streamweir_trace::{Edge, Node, NodeId, NodeKind, Trace};
 
 use self::builder::Builder;
@@ -14,7 +15,6 @@ pub(super) use self::promises::LeftOver;
 pub(super) use self::read_back::ReadBack;
 pub(super) use self::shown::{show, show_part};
 use super::recorded::Recorded;
-use crate::driver::NodeHandle;
 
 /// What was recorded and what the driver has, side by side.
 pub(super) struct Traces {

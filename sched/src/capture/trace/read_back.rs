@@ -1,8 +1,7 @@
 //! The driver's graph as plain data.
 
+use streamweir_hal::driver::{GraphEdge, NodeHandle};
 use streamweir_trace::NodeKind;
-
-use crate::driver::{GraphEdge, NodeHandle};
 
 /// The driver's graph, as it was read back.
 pub(in crate::capture) struct ReadBack {
