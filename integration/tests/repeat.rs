@@ -96,8 +96,8 @@ fn a_planned_step_needs_less_memory_and_no_more_lanes() {
     assert_eq!(planned.report.verdict, Verdict::Safe);
     assert_eq!(planned.report.stats.edges, live.report.stats.edges);
     assert!(planned.reserved < live.reserved, "{planned:?} {live:?}");
-    assert!(planned.replay_lanes <= live.replay_lanes);
-    assert_eq!(planned.replay_lanes, 2);
+    assert!(planned.replay_streams <= live.replay_streams);
+    assert_eq!(planned.replay_streams, 2);
 }
 
 #[test]

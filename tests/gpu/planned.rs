@@ -54,10 +54,10 @@ fn layers(device: &Device, _: &Image) -> Outcome {
     println!(
         "live: {} bytes on {} lanes, {:?} us; planned: {} bytes on {} lanes, {:?} us",
         live.reserved,
-        live.replay_lanes,
+        live.replay_streams,
         live.us_per_replay,
         planned.reserved,
-        planned.replay_lanes,
+        planned.replay_streams,
         planned.us_per_replay
     );
     ensure(planned.is_clean(), || format!("{planned:?}"))?;
@@ -67,10 +67,10 @@ fn layers(device: &Device, _: &Image) -> Outcome {
     ensure(planned.reserved < live.reserved, || {
         format!("{} bytes against {}", planned.reserved, live.reserved)
     })?;
-    ensure(planned.replay_lanes <= live.replay_lanes, || {
+    ensure(planned.replay_streams <= live.replay_streams, || {
         format!(
             "{} lanes against {}",
-            planned.replay_lanes, live.replay_lanes
+            planned.replay_streams, live.replay_streams
         )
     })
 }

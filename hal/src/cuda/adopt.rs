@@ -173,7 +173,7 @@ impl CudaDriver {
         slice: &Arc<CudaSlice<T>>,
     ) -> Result<AdoptedSlice, AdoptError> {
         let address = self.slice_address(name, slice, true)?;
-        settle(slice.stream())?;
+        wait_for(slice.stream())?;
         adopted(address, slice)
     }
 
@@ -199,7 +199,7 @@ impl CudaDriver {
             adopted_slices.push(adopted(address, slice)?);
         }
         // Whatever wrote a slice last, its stream waits for it by now.
-        streams.into_iter().try_for_each(settle)?;
+        streams.into_iter().try_for_each(wait_for)?;
         Ok(adopted_slices)
     }
 
@@ -256,7 +256,7 @@ impl CudaDriver {
 }
 
 /// Waits for what has been enqueued on a stream.
-fn settle(stream: &Arc<CudaStream>) -> Result<(), AdoptError> {
+fn wait_for(stream: &Arc<CudaStream>) -> Result<(), AdoptError> {
     stream
         .synchronize()
         .map_err(|error| DriverError::new("cuStreamSynchronize", error.0 as u32).into())

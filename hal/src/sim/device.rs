@@ -117,7 +117,7 @@ impl Device {
         let ran = self
             .executor
             .run_until(tasks, &mut self.memory, &mut self.trash);
-        self.settle(ran)
+        self.outcome(ran)
     }
 
     /// Whether `tasks` have ended; some work is done on the way, as time passes
@@ -128,12 +128,12 @@ impl Device {
                 return Ok(true);
             }
             let ran = self.executor.run_slice(&mut self.memory, &mut self.trash);
-            self.settle(ran)?;
+            self.outcome(ran)?;
         }
         Ok(!tasks.iter().any(|&task| self.executor.pending(task)))
     }
 
-    fn settle(&mut self, ran: Result<(), Broken>) -> DriverResult<()> {
+    fn outcome(&mut self, ran: Result<(), Broken>) -> DriverResult<()> {
         if let Err(broken) = ran {
             self.executor.abandon(&mut self.trash);
             self.sticky = Some(broken);

@@ -71,7 +71,7 @@ pub struct RepeatedArm {
     pub reserved: u64,
     /// The streams that the driver replays the graph on, as
     /// [`Graph::replay_streams`](streamweir::Graph::replay_streams) counts.
-    pub replay_lanes: usize,
+    pub replay_streams: usize,
     /// What the verifier says of the captured graph.
     pub report: Report,
 }
@@ -212,7 +212,7 @@ impl Batch {
             selected_differs,
             us_per_replay: median(times),
             reserved: graph.pools().reserved,
-            replay_lanes: graph.replay_streams(),
+            replay_streams: graph.replay_streams(),
             report: graph.report().clone(),
         })
     }

@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// What a program runs on.
-struct Ground {
+struct Fixture {
     driver: Arc<SimDriver>,
     device: Device,
     kernels: Kernels,
@@ -59,7 +59,7 @@ struct Ground {
 }
 
 struct Run<'a> {
-    ground: &'a Ground,
+    fixture: &'a Fixture,
     cap: &'a Capture,
     streams: [Option<Stream>; STREAMS],
     /// The buffers that a stream's work may read.
@@ -68,9 +68,9 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn all(ground: &Ground, cap: &Capture, steps: &[Step]) -> Result<(), Error> {
+    fn all(fixture: &Fixture, cap: &Capture, steps: &[Step]) -> Result<(), Error> {
         let mut run = Run {
-            ground,
+            fixture,
             cap,
             streams: [Some(cap.origin()), None, None, None],
             seen: Default::default(),
@@ -101,7 +101,7 @@ impl Run<'_> {
                 let s = on(a);
                 let input = self.readable(s, b);
                 let out = self.take(s, c)?;
-                let plus = &self.ground.kernels.plus;
+                let plus = &self.fixture.kernels.plus;
                 let more = a as u32 + 1;
                 match input {
                     Some(input) => self.stream(s).launch(
@@ -116,7 +116,7 @@ impl Run<'_> {
                     None => self.stream(s).launch(
                         plus,
                         plus {
-                            input: &self.ground.x,
+                            input: &self.fixture.x,
                             output: self.buffer(out),
                             more,
                             len: N,
@@ -145,7 +145,7 @@ impl Run<'_> {
                     (0..STREAMS).all(|t| t == s || !self.seen[t].contains(&input))
                 });
                 if let Some(input) = alone {
-                    let bump = &self.ground.kernels.bump;
+                    let bump = &self.fixture.kernels.bump;
                     self.stream(s).launch(
                         bump,
                         bump {
@@ -162,7 +162,7 @@ impl Run<'_> {
                 let touches = [writes(&output)];
                 let call = ForeignCall::new("library", &touches).workspace(16, 768);
                 let call = if stateless { call.stateless() } else { call };
-                let driver = self.ground.driver.clone();
+                let driver = self.fixture.driver.clone();
                 // SAFETY: the call touches the buffer and its workspace alone.
                 unsafe {
                     self.stream(s).foreign_call(call, move |raw, addresses| {
@@ -196,8 +196,8 @@ impl Run<'_> {
         }
         let seen = self.seen[0].clone();
         let mut total = self.take(0, 0)?;
-        let (x, zero) = (&self.ground.x, self.buffer(total));
-        let plus = &self.ground.kernels.plus;
+        let (x, zero) = (&self.fixture.x, self.buffer(total));
+        let plus = &self.fixture.kernels.plus;
         self.stream(0).launch(
             plus,
             plus {
@@ -213,7 +213,7 @@ impl Run<'_> {
             self.buffers[total] = None;
             total = out;
         }
-        self.stream(0).copy(&self.ground.y, self.buffer(total))
+        self.stream(0).copy(&self.fixture.y, self.buffer(total))
     }
 
     fn join(&mut self, into: usize, from: usize) -> Result<(), Error> {
@@ -245,7 +245,7 @@ impl Run<'_> {
 
     fn sum(&self, s: usize, left: usize, right: usize, out: usize) -> Result<(), Error> {
         let (left, right, out) = (self.buffer(left), self.buffer(right), self.buffer(out));
-        let sum = &self.ground.kernels.sum;
+        let sum = &self.fixture.kernels.sum;
         self.stream(s).launch(
             sum,
             sum {
@@ -296,14 +296,14 @@ struct Captured {
     device_bytes: u64,
 }
 
-fn captured(ground: &Ground, steps: &[Step], placement: Placement, policy: Policy) -> Captured {
-    let group = ground.device.replay_group("random", SMALL);
+fn captured(fixture: &Fixture, steps: &[Step], placement: Placement, policy: Policy) -> Captured {
+    let group = fixture.device.replay_group("random", SMALL);
     let options = CaptureOptions::new("random")
         .group(&group)
         .policy(policy)
         .placement(placement);
-    let record = |cap: &Capture| Run::all(ground, cap, steps);
-    let (graph, ()) = ground.device.capture(options, record).unwrap();
+    let record = |cap: &Capture| Run::all(fixture, cap, steps);
+    let (graph, ()) = fixture.device.capture(options, record).unwrap();
     assert!(graph.certificate().is_some(), "{}", graph.report());
     Captured {
         reserved: graph.pools().reserved,
@@ -325,7 +325,7 @@ proptest! {
         ordered in any::<bool>(),
     ) {
         let (device, driver) = sim(0);
-        let ground = Ground {
+        let fixture = Fixture {
             driver: driver.clone(),
             kernels: Kernels::load(&device).unwrap(),
             x: device.persistent_from("x", &[1, 2, 3, 4]).unwrap(),
@@ -333,26 +333,26 @@ proptest! {
             device,
         };
         let policy = if ordered { Policy::ORDERED } else { Policy::ISOLATED };
-        let live = captured(&ground, &steps, Placement::Live, policy);
-        let planned = captured(&ground, &steps, Placement::Planned, policy);
+        let live = captured(&fixture, &steps, Placement::Live, policy);
+        let planned = captured(&fixture, &steps, Placement::Planned, policy);
 
         let [theirs, ours] = [&live, &planned].map(|c| before(c.graph.trace()));
         prop_assert_eq!(theirs, ours, "happens-before is the recorded one");
         prop_assert!(planned.reserved <= live.reserved);
         prop_assert!(planned.device_bytes <= live.device_bytes);
 
-        let stream = ground.device.stream("replay").unwrap();
+        let stream = fixture.device.stream("replay").unwrap();
         let mut bits = Vec::new();
         for seed in 0..4 {
             for captured in [&live, &planned] {
                 driver.reseed(seed);
-                ground.y.upload(&[0; LEN]).unwrap();
+                fixture.y.upload(&[0; LEN]).unwrap();
                 captured.graph.replay(&stream).unwrap();
-                bits.push(ground.y.download().unwrap());
+                bits.push(fixture.y.download().unwrap());
             }
         }
         prop_assert!(bits.iter().all(|b| *b == bits[0]), "{:?}", bits);
-        ground.device.eager("eager", |cap| Run::all(&ground, cap, &steps)).unwrap();
-        prop_assert_eq!(&ground.y.download().unwrap(), &bits[0]);
+        fixture.device.eager("eager", |cap| Run::all(&fixture, cap, &steps)).unwrap();
+        prop_assert_eq!(&fixture.y.download().unwrap(), &bits[0]);
     }
 }

@@ -12,12 +12,12 @@ use AccessMode::{Atomic, Read, ReadWrite, Write};
 
 /// Writes a capture down: nodes on `main` (0), `side` (1) and `third` (2), each
 /// behind the last one of its stream.
-struct Paper {
+struct Drafted {
     trace: Trace,
     last: [Vec<NodeId>; 3],
 }
 
-impl Paper {
+impl Drafted {
     fn new(name: &str) -> Self {
         let mut trace = Trace::new(name);
         trace.add_stream(Stream::origin("main"));
@@ -100,30 +100,30 @@ impl Paper {
 }
 
 /// A capture written down by `record`, all streams joined at the end.
-fn paper(name: &'static str, record: impl FnOnce(&mut Paper)) -> (&'static str, Trace) {
-    let mut paper = Paper::new(name);
-    record(&mut paper);
-    paper.join(0, 1);
-    paper.join(0, 2);
-    (name, paper.end())
+fn drafted(name: &'static str, record: impl FnOnce(&mut Drafted)) -> (&'static str, Trace) {
+    let mut drafted = Drafted::new(name);
+    record(&mut drafted);
+    drafted.join(0, 1);
+    drafted.join(0, 2);
+    (name, drafted.end())
 }
 
 /// Captures that break R1, R2, R4, R11 or R13, and must show it.
 pub(crate) fn breaking() -> Vec<(&'static str, Trace)> {
     vec![
-        paper("written in place beside a reader", |p| {
+        drafted("written in place beside a reader", |p| {
             let experts = p.kept(0);
             p.node(0, &[(Write, experts)]);
             p.join(1, 0);
             p.node(1, &[(Read, experts)]);
             p.node(0, &[(ReadWrite, experts)]);
         }),
-        paper("two writers of what is kept", |p| {
+        drafted("two writers of what is kept", |p| {
             let kept = p.kept(0);
             p.node(0, &[(Write, kept)]);
             p.node(1, &[(Write, kept)]);
         }),
-        paper("dropped on main before the join", |p| {
+        drafted("dropped on main before the join", |p| {
             let out = p.kept(64);
             let qkv = p.scratch(0, 0);
             p.node(0, &[(Write, qkv)]);
@@ -134,25 +134,25 @@ pub(crate) fn breaking() -> Vec<(&'static str, Trace)> {
             p.node(0, &[(Write, next)]);
             p.node(0, &[(Read, next)]);
         }),
-        paper("one after the other, and read once more", |p| {
+        drafted("one after the other, and read once more", |p| {
             let a = p.scratch(0, 0);
             let b = p.scratch(0, 4);
             p.node(0, &[(Write, a)]);
             p.node(0, &[(Write, b)]);
             p.node(0, &[(Read, a)]);
         }),
-        paper("scratch over what is kept", |p| {
+        drafted("scratch over what is kept", |p| {
             let kept = p.kept(0);
             p.node(0, &[(Read, kept)]);
             let over = p.scratch(0, 4);
             p.node(0, &[(Write, over)]);
         }),
-        paper("read before any write", |p| {
+        drafted("read before any write", |p| {
             let a = p.scratch(0, 0);
             p.parts(0, &[(Write, a, 0..6)]);
             p.node(0, &[(Read, a)]);
         }),
-        paper("one workspace, two streams", |p| {
+        drafted("one workspace, two streams", |p| {
             let range = ByteRange::new(0, 8);
             let mut workspace = Buffer::persistent("workspace", range);
             workspace.kind = BufferKind::Workspace {
@@ -162,7 +162,7 @@ pub(crate) fn breaking() -> Vec<(&'static str, Trace)> {
             p.node(0, &[(ReadWrite, workspace)]);
             p.node(1, &[(ReadWrite, workspace)]);
         }),
-        paper("taken on a stream that nothing ordered", |p| {
+        drafted("taken on a stream that nothing ordered", |p| {
             let a = p.scratch(0, 0);
             p.node(0, &[(Write, a)]);
             p.node(0, &[(Read, a)]);
@@ -177,24 +177,24 @@ pub(crate) fn breaking() -> Vec<(&'static str, Trace)> {
 /// Captures that must not be flagged.
 pub(crate) fn safe() -> Vec<(&'static str, Trace)> {
     vec![
-        paper("readers on all streams", |p| {
+        drafted("readers on all streams", |p| {
             let kept = p.kept(0);
             for stream in 0..3 {
                 p.node(stream, &[(Read, kept)]);
             }
         }),
-        paper("halves of one buffer", |p| {
+        drafted("halves of one buffer", |p| {
             let kept = p.kept(0);
             p.parts(0, &[(Write, kept, 0..4)]);
             p.parts(1, &[(Write, kept, 4..8)]);
         }),
-        paper("atomics on two streams", |p| {
+        drafted("atomics on two streams", |p| {
             let sum = p.kept(0);
             p.node(0, &[(Atomic, sum)]);
             p.node(1, &[(Atomic, sum)]);
             p.node(2, &[(Atomic, sum)]);
         }),
-        paper("reuse after a join of all readers", |p| {
+        drafted("reuse after a join of all readers", |p| {
             let a = p.scratch(0, 0);
             p.node(0, &[(Write, a)]);
             p.join(1, 0);
@@ -206,7 +206,7 @@ pub(crate) fn safe() -> Vec<(&'static str, Trace)> {
             p.node(0, &[(Write, b)]);
             p.node(0, &[(Read, b)]);
         }),
-        paper("order over a third stream", |p| {
+        drafted("order over a third stream", |p| {
             let a = p.scratch(0, 0);
             p.node(0, &[(Write, a)]);
             p.join(2, 0);
@@ -214,7 +214,7 @@ pub(crate) fn safe() -> Vec<(&'static str, Trace)> {
             p.join(1, 2);
             p.node(1, &[(Read, a)]);
         }),
-        paper("written in turn with a join between", |p| {
+        drafted("written in turn with a join between", |p| {
             let kept = p.kept(0);
             p.node(0, &[(Write, kept)]);
             p.join(1, 0);
@@ -222,7 +222,7 @@ pub(crate) fn safe() -> Vec<(&'static str, Trace)> {
             p.join(0, 1);
             p.node(0, &[(ReadWrite, kept)]);
         }),
-        paper("a join that says what is known", |p| {
+        drafted("a join that says what is known", |p| {
             let a = p.scratch(0, 0);
             p.node(0, &[(Write, a)]);
             p.join(1, 0);

@@ -60,7 +60,7 @@ pub use graph::add_graph;
 pub use lower::lower;
 
 #[cfg(doc)]
-use crate::Verdict;
+use crate::report::Verdict;
 
 use crate::accesses::Shown;
 use crate::context::Context;

@@ -22,7 +22,8 @@ kernel! {
     /// and `selected`, whole pools both. A negative slot is no entry. One that
     /// the pool does not have is no entry either and adds one to `faults[0]`. A
     /// layer without selected entries passes zero of them. `partial` and `stats`
-    /// have the lengths that [`AttentionSplits`] says; their order is theirs.
+    /// have the lengths that [`AttentionSplits`] says; only the two kernels know the order
+    /// of what is in them.
     ///
     /// The latents become bf16, exactly unless a scale leaves its range; products
     /// are summed in f32, and the weights of a step are rounded to bf16.
