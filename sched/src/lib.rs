@@ -14,6 +14,7 @@
 //! | 4 | [`audit`] | live graphs of any origin as traces |
 //! | 4 | `feed` | inputs and results of a step, in turn with replays |
 //! | 4 | `graph` | verified graphs, replay groups |
+//! | 4 | `feed` | inputs and results of a step, in turn with replays |
 //! | 3 | `device` | devices, streams, events, persistent buffers, loaded code |
 //! | 2 | `error` | what can go wrong, by name |
 //! | 1 | [`kernel`](mod@kernel) | signatures with access modes |
