@@ -174,7 +174,12 @@ impl Trace {
     pub fn has_unknown_end(&self) -> bool {
         let origin = StreamId(0);
         let unknown = |origin: &Stream| origin.end.frontier.is_empty();
-        self.streams.first().is_some_and(unknown)
-            && self.nodes.iter().any(|node| node.stream != Some(origin))
+        match self.streams.first() {
+            Some(first) => {
+                unknown(first) && self.nodes.iter().any(|node| node.stream != Some(origin))
+            }
+            // One node is the end, wherever it is.
+            None => self.nodes.len() > 1,
+        }
     }
 }

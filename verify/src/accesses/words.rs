@@ -16,7 +16,7 @@
 //! in a packed structure. In the captures of PyTorch, cuBLAS and cuDNN that
 //! this was measured on, no address lies anywhere else.
 //!
-//! Left out are parameters that are declared as pointers, words inside the
+//! Left out are the eight bytes of each declared pointer, words inside the
 //! bytes that a declared access of the same node explains, and words that are
 //! no address of known memory: structures passed by value hold padding, and
 //! padding holds what was on the host's stack before.
@@ -126,11 +126,9 @@ fn scan_unexplained<'m>(
         seen.clear();
         let mut strays: Vec<u64> = Vec::new();
         for (place, param) in (0_u32..).zip(&kernel.params) {
-            if param.pointer.is_some() {
-                continue;
-            }
             for (offset, address) in of_param(param.offset, &param.bytes) {
-                if param.fields.iter().any(|field| field.at == offset) {
+                // A declared pointer explains its own eight bytes and no others.
+                if param.pointers().any(|(at, _)| at.abs_diff(offset) < 8) {
                     continue;
                 }
                 let (piece, state) = match memory(node).at(address, node) {

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use streamweir_trace::session::{Session, Use};
 use streamweir_trace::{AccessMode, BufferId, ByteRange, GraphId, RangeSet, Trace};
 
+use crate::accesses::Shown;
 use crate::error::VerifyError;
 use crate::facts::Facts;
 use crate::rules::r10_not_analysed;
 
 /// Adds an executable graph to `session`: the bytes that the nodes of `trace`
-/// read and write, of whatever memory, with the buffers that hold them. A buffer
+/// read and write, of whatever memory, be it declared or shown by operands, with
+/// the buffers that hold them. A buffer
 /// of the same name and addresses that the session has already is used again.
 /// Each instantiation of a capture is added once.
 ///
@@ -21,7 +23,8 @@ use crate::rules::r10_not_analysed;
 /// # Errors
 /// When the tables of the trace do not fit together.
 pub fn add_graph(session: &mut Session, trace: &Trace) -> Result<GraphId, VerifyError> {
-    trace.check()?;
+    let shown = Shown::new(trace)?;
+    let trace = shown.trace();
     let mut known: HashMap<(String, ByteRange), BufferId> = session
         .buffers
         .iter()

@@ -1,5 +1,6 @@
 //! Tests of the verifier, as one binary.
 
+mod blind_spots;
 mod build;
 mod cases;
 mod causes;

@@ -180,13 +180,13 @@ fn words(
         Promised::Keeps { range, .. } => range.contains_byte(address),
         Promised::Touches | Promised::Waits | Promised::Narrowed => false,
     };
-    for param in params.iter().filter(|param| param.pointer.is_none()) {
+    for param in params {
         let skip = (8 - param.offset as usize % 8) % 8;
         let aligned = param.bytes.get(skip..).unwrap_or_default();
         for (place, word) in aligned.as_chunks::<8>().0.iter().enumerate() {
             let address = u64::from_le_bytes(*word);
             let at = (skip + 8 * place) as u32;
-            let explained = param.fields.iter().any(|field| field.at == at)
+            let explained = param.pointers().any(|(of, _)| of.abs_diff(at) < 8)
                 || stated.iter().any(|e| e.addresses.contains_byte(address))
                 || trace.promises.iter().any(|promise| {
                     promise.nodes.contains(&node) && promised(&promise.what, address)
