@@ -12,7 +12,6 @@
 //! | 5 | [`infer`] | which bytes kernels write, found by running them |
 //! | 5 | `capture` | captures: recording, pools, emission, read-back, verification |
 //! | 4 | [`audit`] | live graphs of any origin as traces |
-//! | 4 | `feed` | inputs and results of a step, in turn with replays |
 //! | 4 | `graph` | verified graphs, replay groups |
 //! | 4 | `feed` | inputs and results of a step, in turn with replays |
 //! | 3 | `device` | devices, streams, events, persistent buffers, loaded code |
