@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use streamweir_trace::{
-    AllocNode, BlockSync, BufferKind, FreeNode, Node, NodeId, NodeKind, Param, StreamId, Trace,
+    AllocNode, BlockSync, BufferKind, CopyNode, FillNode, FreeNode, Node, NodeId, NodeKind, Param,
+    StreamId, Trace,
 };
 
 /// The nodes that some rule looks at, each list in the order of the table.
@@ -91,6 +92,8 @@ fn is_opaque(node: &Node) -> bool {
         node.kind,
         NodeKind::MemAlloc(AllocNode { at: 0, .. })
             | NodeKind::MemFree(FreeNode { at: 0 })
+            | NodeKind::Memcpy(CopyNode { to: 0, .. } | CopyNode { from: 0, .. })
+            | NodeKind::Memset(FillNode { to: 0, .. })
             | NodeKind::Host
             | NodeKind::ChildGraph
             | NodeKind::BatchMemOp

@@ -116,7 +116,10 @@ fn not_analysed(trace: &Trace, proof: &Certificate, memory: &GraphMemory) -> Che
     let analysed = |id: NodeId, node: &Node| {
         use NodeKind::*;
         let known = match &node.kind {
-            Kernel(_) | Memcpy(_) | Memset(_) | Empty | EventWait | EventRecord => true,
+            Kernel(_) | Empty | EventWait | EventRecord => true,
+            // An operand of zero is one that is not known.
+            Memcpy(copy) => copy.to != 0 && copy.from != 0,
+            Memset(fill) => fill.to != 0,
             MemAlloc(alloc) => alloc.at != 0 || memory.named.contains(&id),
             MemFree(free) => free.at != 0 || memory.named.contains(&id),
             Host | ChildGraph | BatchMemOp | Conditional => false,
