@@ -72,9 +72,6 @@ impl CallLog {
 
     /// Gives the nodes of each call its name, stream and accesses.
     pub(super) fn declare(&self, lowered: &mut Lowered) {
-        if self.calls.is_empty() {
-            return;
-        }
         let mut ids: HashMap<NodeHandle, NodeId> = HashMap::new();
         for (at, handle) in lowered.handles.iter().enumerate() {
             if let Some(handle) = handle {
@@ -99,6 +96,10 @@ impl CallLog {
                 lowered.trace.add_stream(stream)
             })
             .collect();
+        if streams.is_empty() {
+            // Nobody noted a stream; the capture had one all the same.
+            lowered.trace.add_stream(Stream::origin("origin"));
+        }
         // And whatever is last is where it ended.
         let leads: HashSet<NodeId> = lowered.trace.edges.iter().map(|edge| edge.from).collect();
         let nodes = (0..lowered.trace.nodes.len()).map(NodeId::at);
