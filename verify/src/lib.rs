@@ -2,7 +2,7 @@
 //! names what does.
 //!
 //! # What is guaranteed
-//! [`verify`] reads a [`Trace`] and answers with a [`Report`]:
+//! [`verify`] reads a [`Trace`](streamweir_trace::Trace) and answers with a [`Report`]:
 //! - [`Verdict::Safe`] only if, for what the trace declares, no rule of
 //!   [`Rule`] is broken in any order in which the graph may run. What was not
 //!   looked at and what was taken for granted stands beside the verdict, never

@@ -41,7 +41,7 @@ impl Certificate {
     }
 
     /// Reads what [`to_json`](Self::to_json) wrote. Whether the certificate
-    /// holds is for [`check`] to say.
+    /// holds is for [`check`](super::check::check) to say.
     ///
     /// # Errors
     /// When the bytes are no certificate, or one of another version.
