@@ -244,7 +244,7 @@ pub(crate) fn persistent(
 /// The words of a kernel's parameters that are not declared as addresses: the
 /// parameter, the offset in it, the word.
 pub(crate) fn words(kind: &NodeKind) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
-    let declared = |place: u32, offset: u32| match kind {
+    let declared = move |place: u32, offset: u32| match kind {
         NodeKind::Kernel(kernel) => {
             let param = &kernel.params[place as usize];
             param.pointer.is_some() || param.fields.iter().any(|field| field.at == offset)
