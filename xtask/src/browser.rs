@@ -44,12 +44,13 @@ pub(crate) fn missing(_: &Workspace) -> Result<(), String> {
     find().map(|_| ())
 }
 
-/// Runs the browser tests of the verifier.
+/// Runs the browser tests of the verifier, with the features of the whole
+/// workspace: what the step `test` built is used again.
 pub(crate) fn drive(workspace: &Workspace) -> Outcome {
     let browser = find().map_err(Failure::new)?;
     workspace
         .cargo("test")
-        .args(["-p", "streamweir-verify", "--test", "browser"])
+        .args(["--workspace", "--test", "browser"])
         .env(VARIABLE, browser)
         .run()
 }

@@ -25,11 +25,14 @@ pub(crate) fn missing(workspace: &Workspace) -> Result<(), String> {
 }
 
 /// Compiles every kernel, with NVRTC required.
+///
+/// `--workspace`, though one crate has the test: with the features of the whole
+/// workspace, what the step `test` built is used again.
 pub(crate) fn compile_kernels(workspace: &Workspace) -> Outcome {
     let dir = find(workspace).map_err(Failure::new)?;
     workspace
         .cargo("test")
-        .args(["-p", "streamweir-kernels", "--test", "nvrtc"])
+        .args(["--workspace", "--test", "nvrtc"])
         .env(VARIABLE, dir)
         .env(REQUIRE_VARIABLE, "1")
         .run()
