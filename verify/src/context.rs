@@ -45,7 +45,7 @@ impl<'a> Context<'a> {
             reach,
             accesses,
             map,
-            graph_memory: GraphMemory::new(trace, &graph, &facts),
+            graph_memory: GraphMemory::new(shown.given(), &graph, &facts),
             facts,
             graph,
         })

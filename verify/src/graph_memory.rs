@@ -2,7 +2,8 @@
 //!
 //! A buffer of kind [`BufferKind::Graph`] says it outright. Nodes that no buffer
 //! names are paired by address, in the order of the graph, since a driver may
-//! hand out one address twice within a graph once it has been freed. A node
+//! hand out one address twice within a graph once it has been freed. An allocation
+//! that does not say its address has that of the buffers that name it. A node
 //! whose operands are not known and that no buffer names stays out of this: the
 //! verdict lists it as not analysed.
 
@@ -60,15 +61,25 @@ pub(crate) struct GraphMemory {
 }
 
 impl GraphMemory {
+    /// `trace` is the one that was given: memory that only the nodes show names
+    /// nothing.
     pub(crate) fn new(trace: &Trace, graph: &Graph, facts: &Facts) -> Self {
+        let named = ranges_by_alloc(trace);
         let mut allocs: Vec<(NodeId, ByteRange)> = Vec::new();
+        let mut pieces: Vec<(NodeId, ByteRange)> = Vec::new();
         let mut frees: Vec<(NodeId, u64)> = Vec::new();
         let mut nodes = facts.memory.clone();
         nodes.sort_unstable_by_key(|&node| graph.position(node));
         for node in nodes {
             match &trace.node(node).kind {
+                NodeKind::MemAlloc(alloc) if alloc.at == 0 => {
+                    let named = named.get(&node).map_or(&[][..], Vec::as_slice);
+                    pieces.extend(named.iter().map(|&bytes| (node, bytes)));
+                    allocs.push((node, named.iter().copied().min().unwrap_or_default()));
+                }
                 NodeKind::MemAlloc(alloc) => {
                     let bytes = ByteRange::from_len(alloc.at, alloc.bytes).unwrap_or_default();
+                    pieces.push((node, bytes));
                     allocs.push((node, bytes));
                 }
                 NodeKind::MemFree(free) => frees.push((node, free.at)),
@@ -80,14 +91,14 @@ impl GraphMemory {
         }
         let mut pairs = Pairs::declared(trace);
         let by_address = pairs.by_address(&allocs, &frees);
-        let lives = allocs.iter().filter(|(_, bytes)| bytes.start != 0);
-        let lives = lives.map(|&(alloc, bytes)| GraphLife {
+        let pieces = pieces.iter().filter(|(_, bytes)| !bytes.is_empty());
+        let lives = pieces.map(|&(alloc, bytes)| GraphLife {
             alloc,
             free: pairs.free_of[alloc.index()],
             bytes,
         });
         Self {
-            lives: lives.filter(|life| !life.bytes.is_empty()).collect(),
+            lives: lives.collect(),
             by_address,
             unfreed: pairs.unfreed(trace, &allocs),
             stray: pairs.stray(trace, &frees),
@@ -130,6 +141,17 @@ impl GraphMemory {
     pub(crate) fn stray_frees(&self) -> &[StrayFree] {
         &self.stray
     }
+}
+
+/// The bytes of the buffers that name an allocation node, by that node.
+fn ranges_by_alloc(trace: &Trace) -> HashMap<NodeId, Vec<ByteRange>> {
+    let mut ranges: HashMap<NodeId, Vec<ByteRange>> = HashMap::new();
+    for buffer in &trace.buffers {
+        if let BufferKind::Graph { alloc, .. } = buffer.kind {
+            ranges.entry(alloc).or_default().push(buffer.range);
+        }
+    }
+    ranges
 }
 
 /// What belongs together, by node.

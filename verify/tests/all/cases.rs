@@ -446,3 +446,49 @@ fn a_fill_of_memory_that_the_graph_allocates() {
         let _ = hazard.fix.apply(&trace);
     }
 }
+
+/// The allocation does not say its address; the buffer that names it does. What
+/// lies on those bytes is gone with it, and was not there before it.
+#[test]
+fn an_allocation_without_an_address_has_that_of_its_buffer() {
+    let mut trace = read(include_str!("../data/use-after-unnamed-free.json"));
+    trace.nodes[0].kind = NodeKind::MemAlloc(AllocNode::default());
+    trace.add_buffer(Buffer {
+        name: "g".into(),
+        kind: BufferKind::Graph {
+            alloc: NodeId(0),
+            free: Some(NodeId(1)),
+        },
+        range: ByteRange::new(0x1000, 0x2000),
+        carried: false,
+    });
+    hazard(&trace, Rule::FreeTooEarly);
+    // The free is found by the buffer's address, too.
+    let mut unnamed = trace.clone();
+    unnamed.buffers[1].kind = BufferKind::Graph {
+        alloc: NodeId(0),
+        free: None,
+    };
+    let report = hazard(&unnamed, Rule::FreeTooEarly);
+    assert_eq!(report.hazards_total, 1, "{report}");
+    let mut early = trace.clone();
+    early.edges = vec![
+        Edge::full(NodeId(2), NodeId(0)),
+        Edge::full(NodeId(0), NodeId(1)),
+    ];
+    early.streams[0].end.frontier = vec![NodeId(1)];
+    hazard(&early, Rule::OwnerGone);
+    let mut between = trace.clone();
+    between.edges = vec![
+        Edge::full(NodeId(0), NodeId(2)),
+        Edge::full(NodeId(2), NodeId(1)),
+    ];
+    between.streams[0].end.frontier = vec![NodeId(1)];
+    safe(&between);
+    // Beside a buffer that names other bytes of the allocation.
+    let mut beside = trace;
+    beside.buffers[1].range = ByteRange::new(0x1008, 0x2000);
+    hazard(&beside, Rule::FreeTooEarly);
+    beside.buffers[1].range = ByteRange::new(0x1010, 0x2000);
+    safe(&beside);
+}

@@ -214,22 +214,46 @@ fn graph_memory(trace: &Trace, count: usize) -> Found {
         first != then && reached[3 * first.index() + 2][3 * then.index() + wait]
     };
     let mut found = Found::new();
-    // (allocation, its free node, its bytes where they are known)
+    // (allocation, its free node, bytes of it where they are known)
     let mut made: Vec<(NodeId, Option<NodeId>, ByteRange)> = Vec::new();
     let mut taken = Vec::new();
+    let named = |alloc: NodeId| {
+        let all = trace.buffers.iter();
+        all.filter_map(move |buffer| match buffer.kind {
+            BufferKind::Graph { alloc: by, free } if by == alloc => Some((buffer.range, free)),
+            _ => None,
+        })
+    };
+    for buffer in &trace.buffers {
+        if let BufferKind::Graph { free, .. } = buffer.kind {
+            taken.extend(free);
+        }
+    }
     for (at, node) in trace.nodes.iter().enumerate() {
         if let NodeKind::MemAlloc(alloc) = &node.kind {
-            let bytes = ByteRange::new(alloc.at, alloc.at + alloc.bytes);
-            let frees = trace.nodes.iter().enumerate();
-            let free = frees.map(|(at, node)| (NodeId::at(at), &node.kind));
-            let free = free
-                .filter(|(_, kind)| {
-                    matches!(kind, NodeKind::MemFree(free) if free.at == alloc.at && alloc.at != 0)
-                })
+            let id = NodeId::at(at);
+            // Where the node does not say its bytes, its buffers do.
+            let own = ByteRange::new(alloc.at, alloc.at + alloc.bytes);
+            let pieces: Vec<ByteRange> = match alloc.at {
+                0 => named(id).map(|(range, _)| range).collect(),
+                _ => vec![own],
+            };
+            let start = pieces.iter().map(|bytes| bytes.start).min();
+            let said = named(id).find_map(|(_, free)| free);
+            let free = said.or_else(|| {
+                let frees = trace.nodes.iter().enumerate();
+                let free = frees.map(|(at, node)| (NodeId::at(at), &node.kind));
+                free.filter(
+                    |(_, kind)| matches!(kind, NodeKind::MemFree(free) if Some(free.at) == start),
+                )
                 .map(|(id, _)| id)
-                .find(|id| !taken.contains(id));
+                .find(|id| !taken.contains(id))
+            });
             taken.extend(free);
-            made.push((NodeId::at(at), free, bytes));
+            made.extend(pieces.into_iter().map(|bytes| (id, free, bytes)));
+            if alloc.at == 0 && start.is_none() {
+                made.push((id, free, ByteRange::default()));
+            }
         }
     }
     for (at, node) in trace.nodes.iter().enumerate() {
@@ -269,10 +293,7 @@ fn graph_memory(trace: &Trace, count: usize) -> Found {
             continue;
         }
         let bytes = device(trace, access);
-        let known = made.iter().filter(|(alloc, ..)| {
-            matches!(&trace.node(*alloc).kind, NodeKind::MemAlloc(made) if made.at != 0)
-        });
-        let near: Vec<_> = known.filter(|made| made.2.overlaps(&bytes)).collect();
+        let near: Vec<_> = made.iter().filter(|made| made.2.overlaps(&bytes)).collect();
         let began = |alloc| ends(alloc, access.node, wait);
         let over = |free: Option<NodeId>| free.is_some_and(|free| !ends(access.node, free, 0));
         let missing = (bytes.start..bytes.end).any(|byte| {
@@ -334,7 +355,7 @@ pub(crate) fn oracle(given: &Trace) -> (Found, Found) {
             && hazard.2.is_none()
             && hazard.1.is_some_and(|node| free(&trace.node(node).kind))
     };
-    let owners: BTreeSet<u64> = trace.buffers.iter().map(|b| b.range.start).collect();
+    let owners: BTreeSet<u64> = given.buffers.iter().map(|b| b.range.start).collect();
     proven_all.extend(graph_memory(&any, count).into_iter().filter(|hazard| {
         // A free of what the graph does not allocate is proven where it is that of
         // a buffer.

@@ -89,6 +89,7 @@ prop_compose! {
         programmatic in proptest::collection::vec(proptest::bool::weighted(0.15), nodes * 2),
         joins in proptest::collection::vec((0..nodes, 0..nodes), 0..=nodes),
         buffers in proptest::collection::vec(buffer(nodes, streams), 1..=4),
+        named in proptest::collection::vec((any::<bool>(), proptest::option::of(0..nodes)), 4),
         accesses in proptest::collection::vec(
             (0..nodes, any::<prop::sample::Index>(), any::<(u64, u64)>(), mode(), proptest::bool::weighted(0.2)),
             0..=16,
@@ -125,13 +126,30 @@ prop_compose! {
         }
         // Streams that the trace lacks hold no node; let their pools be main's.
         let streams = trace.streams.len();
-        for mut buffer in buffers {
+        for (mut buffer, (says, free)) in buffers.into_iter().zip(named) {
+            let range = buffer.range;
             match &mut buffer.kind {
                 BufferKind::Scratch { stream, .. } | BufferKind::Workspace { stream } => {
                     *stream = StreamId::at(stream.index() % streams);
                 }
-                BufferKind::Graph { alloc, .. } => {
-                    trace.nodes[alloc.index()].kind = NodeKind::MemAlloc(AllocNode::default());
+                BufferKind::Graph { alloc, free: by } => {
+                    let node = &mut trace.nodes[alloc.index()].kind;
+                    let made = match says && matches!(node, NodeKind::Kernel(_)) {
+                        true => AllocNode { at: range.start, bytes: range.len() },
+                        // Two buffers of one allocation lie where they will.
+                        false => AllocNode::default(),
+                    };
+                    if matches!(node, NodeKind::MemFree(_)) {
+                        continue;
+                    }
+                    let fresh = matches!(node, NodeKind::Kernel(_));
+                    *node = NodeKind::MemAlloc(made);
+                    // Not one that a buffer of this or another allocation names.
+                    let free = free.map(NodeId::at).filter(|_| fresh);
+                    *by = free.filter(|free| matches!(trace.node(*free).kind, NodeKind::Kernel(_)));
+                    if let Some(free) = *by {
+                        trace.nodes[free.index()].kind = NodeKind::MemFree(FreeNode { at: 0 });
+                    }
                 }
                 BufferKind::Persistent | BufferKind::Foreign { .. } => {}
             }
@@ -194,7 +212,7 @@ fn show(trace: &mut Trace, id: NodeId, kind: u8, [at, other]: [u64; 2], bytes: u
             owner: String::new(),
         },
         // A node that a buffer names stays what it is.
-        (_, NodeKind::MemAlloc(_)) => return,
+        (_, NodeKind::MemAlloc(_) | NodeKind::MemFree(_)) => return,
         (2, _) => {
             node.kind = NodeKind::Memset(FillNode::linear(at, bytes, 0));
             return;

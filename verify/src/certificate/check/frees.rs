@@ -15,7 +15,8 @@ pub(super) struct GraphMemory {
     pub(super) freeing: HashSet<NodeId>,
     /// The allocation and free nodes that a buffer names.
     pub(super) named: HashSet<NodeId>,
-    /// What the allocation nodes allocate, where they say it.
+    /// What the allocation nodes allocate, where they say it, or the buffers that
+    /// name them.
     pub(super) made: Vec<(NodeId, ByteRange)>,
 }
 
@@ -23,9 +24,19 @@ impl GraphMemory {
     /// R8, of free nodes: each frees one allocation, after it.
     pub(super) fn new(trace: &Trace, proof: &Certificate, order: &Order) -> Checked<Self> {
         let (mut free_of, mut named) = (BTreeMap::new(), HashSet::new());
+        let made = nodes(trace).filter_map(|(id, node)| match &node.kind {
+            NodeKind::MemAlloc(alloc) if alloc.at != 0 => {
+                Some((id, ByteRange::from_len(alloc.at, alloc.bytes)?))
+            }
+            _ => None,
+        });
+        let mut made: Vec<(NodeId, ByteRange)> = made.collect();
         for buffer in &trace.buffers {
             if let BufferKind::Graph { alloc, free } = buffer.kind {
                 named.insert(alloc);
+                if matches!(&trace.node(alloc).kind, NodeKind::MemAlloc(alloc) if alloc.at == 0) {
+                    made.push((alloc, buffer.range));
+                }
                 if let Some(free) = free {
                     named.insert(free);
                     free_of.insert(alloc, free);
@@ -35,8 +46,10 @@ impl GraphMemory {
         for &(alloc, free) in &proof.freed {
             let kind = |id: NodeId| trace.nodes.get(id.index()).map(|node| &node.kind);
             let alike = match (kind(alloc), kind(free)) {
-                (Some(NodeKind::MemAlloc(alloc)), Some(NodeKind::MemFree(free))) => {
-                    free.at == alloc.at && free.at != 0
+                (Some(NodeKind::MemAlloc(_)), Some(NodeKind::MemFree(free))) => {
+                    let own = made.iter().filter(|(id, _)| *id == alloc);
+                    let first = own.map(|(_, bytes)| bytes.start).min();
+                    free.at != 0 && first == Some(free.at)
                 }
                 _ => false,
             };
@@ -47,14 +60,8 @@ impl GraphMemory {
             let follows = order.before(alloc, free, Phase::BeforeWait);
             rule("R8", free, follows && freeing.insert(free))?;
         }
-        let made = nodes(trace).filter_map(|(id, node)| match &node.kind {
-            NodeKind::MemAlloc(alloc) if alloc.at != 0 => {
-                Some((id, ByteRange::from_len(alloc.at, alloc.bytes)?))
-            }
-            _ => None,
-        });
         Ok(Self {
-            made: made.collect(),
+            made,
             free_of,
             freeing,
             named,
