@@ -307,7 +307,7 @@ fn pairs(report: &Report) -> Vec<(Rule, Option<NodeId>, Option<NodeId>)> {
 proptest! {
     // `PROPTEST_CASES` asks for more.
     #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(3000),
+        cases: ProptestConfig::default().cases.max(10_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
