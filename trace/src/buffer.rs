@@ -21,7 +21,8 @@ pub struct Buffer {
     /// Whether its first read in a replay may see what an earlier replay or the
     /// host left there: barriers, split-K counters. Persistent memory is so
     /// whatever is said here; a workspace never is, for what its library finds
-    /// there may be what another graph has left.
+    /// there may be what another graph has left, and a read of memory that the
+    /// graph allocates needs a write first all the same.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub carried: bool,
 }
@@ -148,12 +149,14 @@ impl Buffer {
         }
     }
 
-    /// Whether a read of the buffer needs a write before it in the same replay.
+    /// Whether a read of the buffer needs a write before it in the same replay. Of
+    /// memory that the graph allocates that is so whatever [`carried`](Self::carried)
+    /// says: the driver promises nothing about what an allocation finds there.
     pub const fn needs_a_write_first(&self) -> bool {
         match self.kind {
-            BufferKind::Workspace { .. } => true,
+            BufferKind::Workspace { .. } | BufferKind::Graph { .. } => true,
             BufferKind::Scratch { .. } => !self.carried,
-            BufferKind::Graph { .. } | BufferKind::Persistent | BufferKind::Foreign { .. } => false,
+            BufferKind::Persistent | BufferKind::Foreign { .. } => false,
         }
     }
 

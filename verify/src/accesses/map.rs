@@ -26,7 +26,10 @@ impl AddressMap {
     /// The map of a trace, whose buffers are told their cells.
     pub(crate) fn new(trace: &Trace, accesses: &mut Accesses<'_>) -> Self {
         let mut inside: Vec<bool> = (trace.buffers.iter().zip(accesses.lives()))
-            .map(|(buffer, life)| life.written || life.placed && !buffer.range.is_empty())
+            .map(|(buffer, life)| {
+                let at_stake = life.placed || life.count > 0 && life.needs_write;
+                life.written || at_stake && !buffer.range.is_empty()
+            })
             .collect();
         let this = Self::of(trace, accesses, &inside);
         // Most buffers that are only read share no byte with a written one.

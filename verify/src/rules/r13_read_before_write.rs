@@ -1,5 +1,6 @@
-//! R13, read before any write: scratch is read where no write that happens
-//! before the read, in this replay, has put anything.
+//! R13, read before any write: scratch, a workspace or memory that the graph
+//! allocates is read where no write that happens before the read, in this replay,
+//! has put anything.
 //!
 //! ```text
 //! breaks:  main --- W a[0..64] --- R a[0..128] ---
@@ -10,8 +11,8 @@
 //! Every byte of the read must be covered. A read-write or atomic access reads
 //! first and counts as a write only for what comes after it. State that is
 //! meant to survive a replay, such as barriers and split-K counters, is
-//! declared as carried and is exempt; so are workspaces, whose contents are
-//! their library's affair.
+//! declared as carried and is exempt. A workspace carries nothing, and neither does
+//! what the graph allocates: the driver promises nothing about what is in it.
 //!
 //! A write that is only possible may have put the bytes there: a read that it
 //! covers is a possible hazard, not a proven one. A read that is only possible

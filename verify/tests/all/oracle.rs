@@ -62,7 +62,7 @@ fn carried(buffer: &Buffer) -> bool {
 /// Whether a read of a buffer needs a write in this replay.
 fn needs_write(buffer: &Buffer) -> bool {
     match buffer.kind {
-        BufferKind::Workspace { .. } => true,
+        BufferKind::Workspace { .. } | BufferKind::Graph { .. } => true,
         BufferKind::Scratch { .. } => !buffer.carried,
         _ => false,
     }

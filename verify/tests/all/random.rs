@@ -56,7 +56,7 @@ fn buffer(nodes: usize, streams: usize) -> impl Strategy<Value = Buffer> {
                     name: "g".into(),
                     kind: BufferKind::Graph { alloc, free: None },
                     range,
-                    carried: false,
+                    carried: frontier.is_empty(),
                 };
             }
             Buffer {

@@ -78,6 +78,7 @@ fn r7_the_free_waits_for_the_last_users() {
     for programmatic in [false, true] {
         let mut cap = Capture::new();
         let alloc = cap.alloc_node(MAIN, AT);
+        let fill = cap.node(MAIN, "fill");
         cap.join(SIDE, MAIN);
         let [write, read] = ["write", "read"].map(|name| cap.node(SIDE, name));
         cap.node(MAIN, "other");
@@ -91,9 +92,10 @@ fn r7_the_free_waits_for_the_last_users() {
             let mut edges = cap.trace.edges.iter_mut();
             let edge = edges.find(|other| **other == edge).unwrap();
             edge.kind = EdgeKind::Programmatic;
-            cap.trace.add_edge(Edge::full(alloc, read));
+            cap.trace.add_edge(Edge::full(fill, read));
             cap.trace.accesses[0].mode = Atomic;
         }
+        cap.all(fill, Write, a);
         let trace = cap.end();
         let report = verify(&trace).unwrap();
         assert_eq!(report.hazards_total, 1, "{report}");
@@ -519,4 +521,30 @@ fn no_certificate_for_a_hazard_of_nodes() {
         assert_eq!(forged(&trace).is_ok(), ok, "{trace:?}");
     }
     assert_eq!(verdicts, [11, 3]);
+}
+
+/// What the graph allocates holds nothing that anybody can rely on, so a read of it
+/// needs a write before it (R13), also of bytes that the file calls carried.
+#[test]
+fn r13_memory_of_the_graph_holds_nothing_at_first() {
+    for carried in [false, true] {
+        let mut cap = Capture::new();
+        let alloc = cap.alloc_node(MAIN, AT);
+        let write = cap.node(MAIN, "write");
+        let read = cap.node(MAIN, "read");
+        let free = cap.free_node(MAIN, AT);
+        let memory = cap.graph_memory(alloc, Some(free));
+        cap.trace.buffers[memory.index()].carried = carried;
+        cap.part(write, Write, memory, 0, 32);
+        cap.part(read, Read, memory, 0, 32);
+        let mut trace = cap.end();
+        safe(&trace);
+        trace.accesses[1].bytes.end = 33;
+        assert_eq!(rules(&trace), [Rule::ReadBeforeWrite]);
+        assert!(certificate::check(&trace, &certificate::claim(&trace).unwrap()).is_err());
+        // The only access is a read.
+        trace.accesses.remove(0);
+        assert_eq!(rules(&trace), [Rule::ReadBeforeWrite]);
+        assert!(certificate::check(&trace, &certificate::claim(&trace).unwrap()).is_err());
+    }
 }

@@ -221,13 +221,13 @@ impl Run {
         Ok(())
     }
 
-    /// R13: a read of scratch, or of a workspace, needs what earlier nodes have
-    /// left.
+    /// R13: a read of scratch, of a workspace or of what the graph allocates needs
+    /// what earlier nodes have left.
     fn read_after_write(&mut self, buffer: &Buffer, touch: Touch, turn: usize) -> Checked {
         let Access { node, mode, .. } = touch.access;
         let placed = match buffer.kind {
             BufferKind::Scratch { .. } => !buffer.carried,
-            BufferKind::Workspace { .. } => true,
+            BufferKind::Workspace { .. } | BufferKind::Graph { .. } => true,
             _ => false,
         };
         let filled = self.filled.filter(|&(by, _)| by == turn);

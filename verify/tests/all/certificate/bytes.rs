@@ -120,12 +120,20 @@ fn three_buffers_in_a_circle_are_safe_and_have_no_certificate() {
 fn turns_count_where_one_of_two_writes() {
     let (mut cap, [p, q]) = two_buffers();
     // Byte 0 goes from `p` to `q`, byte 1 from `q` to `p`, from reader to writer.
-    for (buffer, mode, byte) in [(p, Read, 0), (q, Write, 0), (q, Read, 1), (p, Write, 1)] {
+    let uses = [
+        (p, Write, 0),
+        (q, Write, 1),
+        (p, Read, 0),
+        (q, Write, 0),
+        (q, Read, 1),
+        (p, Write, 1),
+    ];
+    for (buffer, mode, byte) in uses {
         let node = cap.node(MAIN, "k");
         cap.part(node, mode, buffer, byte, byte + 1);
     }
     let trace = cap.end();
-    for (turns, node) in [([p, q], 4), ([q, p], 2)] {
+    for (turns, node) in [([p, q], 6), ([q, p], 4)] {
         let turns = turns.to_vec();
         let claim = Certificate {
             turns,
@@ -134,18 +142,19 @@ fn turns_count_where_one_of_two_writes() {
         assert_eq!(check(&trace, &claim), Err(unheld("R2", node)));
     }
 
-    let (mut cap, [p, q]) = two_buffers();
-    for (buffer, mode) in [(q, Read), (p, Read), (q, Read), (p, Read), (p, Write)] {
+    // Of bytes that are only read, either may be the first.
+    let mut cap = Capture::new();
+    let [p, q] = ["p", "q"].map(|name| cap.persistent(name, 0x1000, 2));
+    for buffer in [q, p, q, p] {
         let node = cap.node(MAIN, "k");
-        cap.all(node, mode, buffer);
+        cap.all(node, Read, buffer);
     }
     let trace = cap.end();
     let good = certified(&trace);
     assert_eq!(good.turns, [q, p]);
     check(&trace, &good).unwrap();
     let turns = vec![p, q];
-    let forged = Certificate { turns, ..good };
-    assert_eq!(check(&trace, &forged), Err(unheld("R2", 5)));
+    check(&trace, &Certificate { turns, ..good }).unwrap();
 }
 
 /// main: R a, then nothing that a join sees; side: R a, W a. The second read does
@@ -177,18 +186,21 @@ fn refuses_to_forget_a_read_beside_another() {
 #[test]
 fn refuses_what_atomic_updates_and_single_nodes_hide() {
     let (mut cap, [p, q]) = two_buffers();
+    let fill = cap.node(MAIN, "fill");
     let nodes = [cap.node(MAIN, "a"), cap.node(MAIN, "b")];
+    cap.all(fill, Write, p);
     cap.all(nodes[0], Atomic, p);
     cap.all(nodes[1], Atomic, q);
     let mut trace = cap.end();
-    assert_eq!(forged(&trace, |_| {}), None);
-    trace.edges[1].from = NodeId(0);
+    // In order the bytes may change hands, only that nothing has written `q`.
+    assert_eq!(forged(&trace, |_| {}), Some(("R13", Some(nodes[1]))));
+    trace.edges[2].from = fill;
     trace.streams[0].end.frontier.clear();
     assert_eq!(forged(&trace, |_| {}), Some(("R2", Some(nodes[1]))));
 
     let (mut cap, [p, q]) = two_buffers();
     let node = cap.node(MAIN, "both");
-    cap.all(node, Read, p);
+    cap.all(node, Write, p);
     cap.all(node, Write, q);
     assert_eq!(forged(&cap.end(), |_| {}), Some(("R2", Some(node))));
 

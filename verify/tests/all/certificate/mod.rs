@@ -48,9 +48,8 @@ fn forged(trace: &Trace, spoil: impl FnOnce(&mut Trace)) -> Option<(&'static str
     }
 }
 
-/// Two buffers of the graph's own memory in the same bytes: buffers of which a read
-/// needs no write before it and nothing is carried, so that R1 and R2 stand alone.
-/// Node 0 allocates them.
+/// Two buffers of the graph's own memory in the same bytes, of which nothing is
+/// carried. Node 0 allocates them.
 fn two_buffers() -> (Capture, [streamweir_trace::BufferId; 2]) {
     use streamweir_trace::{AllocNode, Buffer, BufferKind, ByteRange, NodeKind, Unfreed};
     let mut cap = Capture::new();

@@ -104,7 +104,7 @@ fn words_are_not_explained_by_other_words_or_buffers() {
 
     let (mut cap, [p, q]) = two_buffers();
     let node = cap.node(MAIN, "both");
-    cap.all(node, Read, p);
+    cap.all(node, Write, p);
     let mut trace = cap.end();
     trace.possible = vec![word(node, q, (0, 2))];
     assert_eq!(forged(&trace, |_| {}), Some(("R2", Some(node))));
