@@ -34,6 +34,8 @@ pub struct Config {
     pub hidden: u32,
     /// Layers.
     pub layers: u32,
+    /// The kind of the first two layers, after which C4 and C128 take turns.
+    pub first: LayerKind,
     /// Heads of the attention.
     pub heads: u32,
     /// Rank of the queries.
@@ -58,6 +60,7 @@ impl Config {
         name: "flash",
         hidden: 4096,
         layers: 43,
+        first: LayerKind::Window,
         heads: 64,
         q_lora: 1024,
         o_lora: 1024,
@@ -73,6 +76,7 @@ impl Config {
         name: "pro",
         hidden: 7168,
         layers: 61,
+        first: LayerKind::C128,
         heads: 128,
         q_lora: 1536,
         o_lora: 1024,
@@ -88,6 +92,7 @@ impl Config {
         name: "tiny",
         hidden: 64,
         layers: 4,
+        first: LayerKind::Window,
         heads: 2,
         q_lora: 32,
         o_lora: 16,
@@ -104,7 +109,7 @@ impl Config {
     /// The kind of a layer, by its number.
     pub const fn kind(&self, layer: u32) -> LayerKind {
         match layer {
-            0 | 1 => LayerKind::Window,
+            0 | 1 => self.first,
             layer if layer.is_multiple_of(2) => LayerKind::C4,
             _ => LayerKind::C128,
         }
@@ -242,17 +247,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flash_has_the_published_layers() {
-        let count = |kind| {
-            (0..Config::FLASH.layers)
-                .filter(|&layer| Config::FLASH.kind(layer) == kind)
-                .count()
+    fn models_have_the_published_layers() {
+        let counts = |config: Config| {
+            [LayerKind::Window, LayerKind::C4, LayerKind::C128].map(|kind| {
+                let layers = 0..config.layers;
+                layers.filter(|&layer| config.kind(layer) == kind).count()
+            })
         };
-        assert_eq!(
-            [LayerKind::Window, LayerKind::C4, LayerKind::C128].map(count),
-            [2, 21, 20]
-        );
-        assert_eq!(Config::FLASH.query() / Config::FLASH.o_groups, 4096);
+        assert_eq!(counts(Config::FLASH), [2, 21, 20]);
+        assert_eq!(counts(Config::PRO), [0, 30, 31]);
+        for config in [Config::FLASH, Config::PRO] {
+            assert_eq!(config.query() / config.o_groups, 4096);
+        }
     }
 
     #[test]
