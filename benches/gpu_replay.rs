@@ -12,7 +12,8 @@ use std::time::Instant;
 use common::Outcome;
 use streamweir::driver::cuda::CudaDriver;
 use streamweir::driver::{
-    CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleHandle, Start,
+    CaptureCalls, CaptureMode, EventScope, ExecHandle, GraphCalls, LaunchShape, MemoryCalls,
+    ModuleCalls, ModuleHandle, Start, StreamCalls,
 };
 use streamweir::kernels::dsv4::{self, testing::add_one};
 use streamweir::{Device, DeviceStream, Graph};

@@ -26,11 +26,13 @@ pub use streamweir_sched::{
 // Inputs and results of a step, in turn with replays.
 pub use streamweir_sched::{Feed, Readback, Staging, Step, StepId};
 
-// How a capture is made, what becomes of it, and what went wrong.
+// How a capture is made, and what becomes of it.
 pub use streamweir_sched::{
-    ArenaConfig, Attached, Detached, EagerRun, Error, Footprint, Holder, Placement, Policy, Result,
-    Side, Verify,
+    ArenaConfig, Attached, Detached, EagerRun, Footprint, Holder, Placement, Policy, Side, Verify,
 };
+
+// What went wrong.
+pub use streamweir_sched::{EngineError, Error, FeedError, InstrumentError, KernelError, Result};
 
 // What a launch, a copy or a call of a library takes.
 pub use streamweir_sched::{

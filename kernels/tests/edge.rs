@@ -7,7 +7,7 @@ use streamweir_kernels::dsv4;
 use streamweir_kernels::layout::LatentFp8Pages;
 use streamweir_sched::driver::sim::SimDriver;
 use streamweir_sched::driver::testing::fault::FaultDriver;
-use streamweir_sched::{Device, Error};
+use streamweir_sched::{Device, Error, KernelError};
 
 #[test]
 fn every_kernel_is_launched_here() {
@@ -75,6 +75,9 @@ fn a_layout_that_no_pool_has_is_refused() {
             .eager::<_, Error>("forged", |run| run.origin().launch(&kernel, args))
             .map(drop)
             .unwrap_err();
-        assert!(matches!(refused, Error::Arguments { .. }), "{refused}");
+        assert!(
+            matches!(refused, Error::Kernel(KernelError::Arguments { .. })),
+            "{refused}"
+        );
     }
 }

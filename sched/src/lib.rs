@@ -48,7 +48,7 @@ pub use device::{
     Damage, Device, DeviceStream, Event, GuardReport, LoadedKernel, Module, Persistent, Pinned,
     Side, Table,
 };
-pub use error::{Error, Result};
+pub use error::{EngineError, Error, FeedError, InstrumentError, KernelError, Result};
 pub use feed::{Feed, Readback, Staging, Step, StepId};
 pub use graph::{Graph, ReplayGroup};
 pub use turns::Footprint;

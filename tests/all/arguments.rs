@@ -6,7 +6,8 @@ use streamweir::kernel::{In, Out, Refusal, twin};
 use streamweir::trace::{NodeKind, Param};
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{
-    Capture, CaptureOptions, Device, Error, Graph, LoadedKernel, Persistent, Table, kernel, part,
+    Capture, CaptureOptions, Device, Error, Graph, KernelError, LoadedKernel, Persistent, Table,
+    kernel, part,
 };
 
 kernel! {
@@ -255,7 +256,7 @@ fn a_launch_says_which_buffer_it_refuses() {
         (launch(rows(&rig.x, &short), none), "to"),
         (launch(rows(&rig.x, &rig.y), Some(&short)), "bias"),
     ] {
-        let Error::Arguments { why, .. } = &error else {
+        let Error::Kernel(KernelError::Arguments { why, .. }) = &error else {
             panic!("{error}");
         };
         let Refusal::Short {
@@ -275,7 +276,7 @@ fn a_launch_says_which_buffer_it_refuses() {
         let rows = rows(&rig.x, &rig.y);
         run.origin().launch(&rig.add, add_rows { rows, bias })
     });
-    let Error::Arguments { why, .. } = &beside else {
+    let Error::Kernel(KernelError::Arguments { why, .. }) = &beside else {
         panic!("{beside}");
     };
     assert!(
@@ -303,7 +304,10 @@ fn what_is_written_shares_no_bytes_with_other_arguments() {
         let bias = None::<&Persistent<u32>>;
         run.origin().launch(&rig.add, add_rows { rows, bias })
     });
-    assert!(matches!(shared, Error::SharedBytes { .. }), "{shared}");
+    assert!(
+        matches!(shared, Error::Kernel(KernelError::SharedBytes { .. })),
+        "{shared}"
+    );
 
     // A kernel that works in place is given the same bytes, and no others that overlap.
     let launch = |run: &Capture, input, output| {
@@ -325,7 +329,7 @@ fn what_is_written_shares_no_bytes_with_other_arguments() {
     let shifted = refused(&rig, |run| {
         launch(run, part(&rig.x, 0..2)?, part(&rig.x, 1..3)?)
     });
-    let Error::SharedBytes { first, second, .. } = &shifted else {
+    let Error::Kernel(KernelError::SharedBytes { first, second, .. }) = &shifted else {
         panic!("{shifted}");
     };
     assert_eq!((first.as_str(), second.as_str()), ("input", "output"));
@@ -366,7 +370,10 @@ fn a_table_is_touched_kept_and_judged_as_its_buffers() {
 
     for (from, count) in [(&shorter, 3), (from, 4)] {
         let error = refused(&rig, |run| run.origin().launch(&sum, args(from, count)));
-        assert!(matches!(error, Error::Arguments { .. }), "{error}");
+        assert!(
+            matches!(error, Error::Kernel(KernelError::Arguments { .. })),
+            "{error}"
+        );
     }
     let written = sum_table {
         from,
@@ -375,7 +382,10 @@ fn a_table_is_touched_kept_and_judged_as_its_buffers() {
         len: N,
     };
     let error = refused(&rig, |run| run.origin().launch(&sum, written));
-    assert!(matches!(error, Error::SharedBytes { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Kernel(KernelError::SharedBytes { .. })),
+        "{error}"
+    );
 
     let race = rig.device.capture::<_, Error>("race", |cap| {
         let main = cap.origin();

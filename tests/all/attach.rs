@@ -4,9 +4,14 @@
 use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
-use streamweir::driver::{CaptureMode, Driver, ExecHandle, GraphHandle, Start, StreamHandle};
+use streamweir::driver::{
+    CaptureCalls, CaptureMode, ExecHandle, GraphCalls, GraphHandle, MemoryCalls, ModuleCalls,
+    Start, StreamCalls, StreamHandle,
+};
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{Attached, Detached, Device, DeviceStream, Error, Persistent, Verify};
+use streamweir::{
+    Attached, Detached, Device, DeviceStream, EngineError, Error, Persistent, Verify,
+};
 
 use crate::common::{GRID, Kernels, LEN, N, NOTHING, live, plus, sum};
 
@@ -199,7 +204,7 @@ fn a_stream_that_does_not_capture() {
     let engine = Engine::new();
     let error = engine.device.attach(&engine.stream, "decode").unwrap_err();
     assert!(
-        matches!(&error, Error::NotCapturing { stream } if stream == "engine"),
+        matches!(&error, Error::Engine(EngineError::NotCapturing { stream }) if stream == "engine"),
         "{error}"
     );
     // The thread is not inside a capture after the refusal.
@@ -415,7 +420,7 @@ fn the_engine_breaks_its_capture() {
     engine.break_capture();
     main.fill(&y, 2).unwrap_err();
     let broken = |error: &Error| {
-        matches!(error, Error::EngineCaptureBroken { stream, slices }
+        matches!(error, Error::Engine(EngineError::CaptureBroken { stream, slices })
             if stream == "engine" && slices.is_empty())
     };
     let error = attached.detach().unwrap_err();

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
 use streamweir::driver::{
-    CaptureMode, Driver, EventScope, FunctionHandle, ModuleImage, Start, StreamHandle,
+    CaptureCalls, CaptureMode, EventScope, FunctionHandle, MemoryCalls, ModuleCalls, ModuleImage,
+    Start, StreamCalls, StreamHandle,
 };
 use streamweir::kernel::{Scalar, twin};
 use streamweir::verify::{Rule, Verdict};

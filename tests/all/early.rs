@@ -2,7 +2,7 @@
 //! and proofs know what that orders.
 
 use streamweir::driver::sim::SimDriver;
-use streamweir::driver::{CaptureMode, Driver, Start};
+use streamweir::driver::{CaptureCalls, CaptureMode, GraphCalls, ModuleCalls, Start, StreamCalls};
 use streamweir::kernel::{InOut, Kernel, PdlWait};
 use streamweir::trace::{EdgeKind, Node, Trace};
 use streamweir::verify::Verdict;

@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
 use streamweir::driver::testing::fault::FaultDriver;
-use streamweir::driver::{CaptureMode, Driver, ErrorClass};
-use streamweir::{Device, DeviceStream, Error, Feed, Graph, Persistent, Readback, Staging, StepId};
+use streamweir::driver::{
+    CaptureCalls, CaptureMode, ErrorClass, GraphCalls, MemoryCalls, StreamCalls,
+};
+use streamweir::{
+    Device, DeviceStream, Error, Feed, FeedError, Graph, Persistent, Readback, Staging, StepId,
+};
 
 use crate::common::{Kernels, LEN, N, NOTHING, plus, sim};
 
@@ -275,12 +279,14 @@ fn a_slot_is_not_to_be_had_while_a_copy_may_use_it() {
     let mut session = Session::new(&device, 1);
     let mut step = session.feed.step(&stream).unwrap();
     let unwritten = session.ids.send(&mut step, &model.input, 0..LEN);
-    assert!(matches!(unwritten, Err(Error::SlotUnused { buffer, .. }) if buffer == "ids"));
+    assert!(
+        matches!(unwritten, Err(Error::Feed(FeedError::SlotUnused { buffer, .. })) if buffer == "ids")
+    );
     session.ids.write(&step).unwrap().fill(1);
     session.ids.send(&mut step, &model.input, 0..LEN).unwrap();
     let error = session.ids.write(&step).unwrap_err();
     assert!(
-        matches!(&error, Error::SlotInFlight { buffer, feed, .. } if buffer == "ids" && feed == "decode")
+        matches!(&error, Error::Feed(FeedError::SlotInFlight { buffer, feed, .. }) if buffer == "ids" && feed == "decode")
     );
     // Sent once more is the same values, which is no write.
     session.ids.send(&mut step, &model.input, 0..LEN).unwrap();
@@ -289,17 +295,25 @@ fn a_slot_is_not_to_be_had_while_a_copy_may_use_it() {
         |tokens: &mut Readback<u32>, step: &mut _| tokens.receive(step, &model.output, 0..LEN);
     receive(&mut session.tokens, &mut step).unwrap();
     let twice = receive(&mut session.tokens, &mut step);
-    assert!(matches!(twice, Err(Error::SlotInFlight { buffer, .. }) if buffer == "tokens"));
+    assert!(
+        matches!(twice, Err(Error::Feed(FeedError::SlotInFlight { buffer, .. })) if buffer == "tokens")
+    );
     let first = step.end().unwrap();
 
     let step = session.feed.step(&stream).unwrap();
     let second = step.end().unwrap();
     assert!(session.read(first).is_ok(), "nobody has taken the slot");
     let nothing = session.read(second);
-    assert!(matches!(nothing, Err(Error::SlotUnused { step: 1, .. })));
+    assert!(matches!(
+        nothing,
+        Err(Error::Feed(FeedError::SlotUnused { step: 1, .. }))
+    ));
     let third = session.step(&model, 3, &stream, &stream).unwrap();
     let gone = session.read(first);
-    assert!(matches!(gone, Err(Error::SlotUnused { step: 0, .. })));
+    assert!(matches!(
+        gone,
+        Err(Error::Feed(FeedError::SlotUnused { step: 0, .. }))
+    ));
     assert_eq!(session.read(third).unwrap(), [4; LEN]);
 }
 
@@ -359,7 +373,7 @@ fn what_does_not_belong_together_is_refused_by_name() {
     let step = stranger.step(&stream).unwrap();
     let mixed = session.ids.write(&step).unwrap_err();
     assert!(
-        matches!(mixed, Error::OtherFeed { buffer, feed } if buffer == "ids" && feed == "decode")
+        matches!(mixed, Error::Feed(FeedError::OtherFeed { buffer, feed }) if buffer == "ids" && feed == "decode")
     );
 }
 
@@ -373,7 +387,9 @@ fn a_stream_that_an_engine_captures_takes_no_step() {
     // SAFETY: the handle is live.
     unsafe { driver.capture_begin(raw, CaptureMode::ThreadLocal) }.unwrap();
     let error = feed.step(&engine).unwrap_err();
-    assert!(matches!(&error, Error::StreamCaptures { stream, .. } if stream == "engine"));
+    assert!(
+        matches!(&error, Error::Feed(FeedError::StreamCaptures { stream, .. }) if stream == "engine")
+    );
     // SAFETY: the handles are live, and the graph is not used afterwards.
     unsafe {
         let graph = driver.capture_end(raw).unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use streamweir::driver::Driver;
+use streamweir::driver::MemoryCalls;
 use streamweir::driver::sim::SimDriver;
 use streamweir::driver::testing::lying::{Lie, LyingDriver};
 use streamweir::verify::{Rule, Verdict};

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use streamweir::driver::sim::SimDriver;
-use streamweir::driver::{CaptureMode, Driver};
+use streamweir::driver::{CaptureCalls, CaptureMode, GraphCalls, MemoryCalls, StreamCalls};
 use streamweir::{
     Attached, Capture, CaptureOptions, Device, DeviceStream, Error, ForeignCall, Persistent,
     Scratch, Stream, reads, writes,

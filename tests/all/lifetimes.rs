@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use streamweir::driver::sim::{LiveObjects, SimDriver};
 use streamweir::driver::testing::fault::FaultDriver;
-use streamweir::driver::{Driver, ErrorClass};
+use streamweir::driver::{ErrorClass, MemoryCalls};
 use streamweir::{CaptureOptions, Device, DeviceStream, Error, Graph, Persistent};
 
 use crate::common::{Kernels, LEN, N, NOTHING, SMALL, live, plus, sim};

@@ -1,11 +1,13 @@
 //! What an engine can do wrong with handles: a typed error that names them,
 //! and a capture after it that works.
 
-use streamweir::driver::{CaptureMode, Driver, ErrorClass, ModuleImage, StreamHandle};
+use streamweir::driver::{
+    CaptureCalls, CaptureMode, ErrorClass, GraphCalls, ModuleImage, StreamCalls, StreamHandle,
+};
 use streamweir::kernel::{In, Out};
 use streamweir::{
-    ArenaConfig, Capture, CaptureOptions, Device, DeviceStream, Error, Persistent, cast, kernel,
-    narrow, part,
+    ArenaConfig, Capture, CaptureOptions, Device, DeviceStream, EngineError, Error, KernelError,
+    Persistent, cast, kernel, narrow, part,
 };
 
 use crate::common::{Kernels, LEN, N, NOTHING, bump, live, plus, sim};
@@ -404,13 +406,13 @@ fn a_declaration_is_held_against_the_code() {
     // SAFETY: nothing is launched.
     let error = unsafe { kernels.module.kernel::<wrong::plus>() }.unwrap_err();
     assert!(
-        matches!(&error, Error::ParamCount { kernel, declared: 3, actual: 4 } if kernel == "plus"),
+        matches!(&error, Error::Kernel(KernelError::ParamCount { kernel, declared: 3, actual: 4 }) if kernel == "plus"),
         "{error}"
     );
     // SAFETY: as above.
     let error = unsafe { kernels.module.kernel::<wrong::wide::plus>() }.unwrap_err();
     assert!(
-        matches!(&error, Error::ParamShape { kernel, param, declared_size: 8, actual_size: 4, .. }
+        matches!(&error, Error::Kernel(KernelError::ParamShape { kernel, param, declared_size: 8, actual_size: 4, .. })
             if kernel == "plus" && param == "more"),
         "{error}"
     );
@@ -494,7 +496,7 @@ fn the_default_streams_are_refused() {
         };
         let error = stream.unwrap_err();
         assert!(
-            matches!(&error, Error::LegacyStream { stream } if stream == "engine"),
+            matches!(&error, Error::Engine(EngineError::LegacyStream { stream }) if stream == "engine"),
             "{error}"
         );
     }

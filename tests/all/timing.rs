@@ -4,7 +4,7 @@
 use streamweir::driver::ErrorClass;
 use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::trace::NodeId;
-use streamweir::{Device, DeviceStream, Error, Graph};
+use streamweir::{Device, DeviceStream, Error, Graph, InstrumentError};
 
 use crate::common::{Kernels, LEN, N, NOTHING, live, plus};
 use streamweir::driver::sim::SimDriver;
@@ -46,7 +46,10 @@ fn only_kernels_of_the_graph_are_timed() {
         (&[7], "n7 of graph \"timed\""),
     ] {
         for error in time(nodes) {
-            assert!(matches!(error, Error::NotTimed { .. }), "{error}");
+            assert!(
+                matches!(error, Error::Instrument(InstrumentError::NotTimed { .. })),
+                "{error}"
+            );
             assert!(error.to_string().contains(says), "{error}");
         }
     }

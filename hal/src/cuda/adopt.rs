@@ -29,7 +29,7 @@ use thiserror::Error;
 use super::context::Context;
 use super::handle::Raw;
 use super::{CudaDriver, OpenError, open};
-use crate::driver::{CaptureStatus, Driver, DriverError, ErrorClass, StreamHandle};
+use crate::driver::{CaptureCalls, CaptureStatus, DriverError, ErrorClass, StreamHandle};
 
 /// CUDA's names for two streams that are no objects: the default stream in the
 /// legacy form, and in the form that every thread has of its own.

@@ -19,7 +19,7 @@ type Value = MaybeUninit<sys::CUkernelNodeAttrValue>;
 /// Launches a kernel; one that starts early by programmatic stream serialisation.
 ///
 /// # Safety
-/// As for [`Driver::launch`](crate::driver::Driver::launch), in the context of
+/// As for [`launch`](crate::driver::ModuleCalls::launch), in the context of
 /// both handles.
 pub(super) unsafe fn launch(
     library: &Library,

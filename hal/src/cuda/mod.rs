@@ -5,7 +5,7 @@
 //! | `library` | the functions that are used, and how a failure becomes an error |
 //! | `open` | finding the driver library, and saying what to do without it |
 //! | `context` | the context that calls are made in, and who keeps it alive |
-//! | `backend` | the trait itself, call by call |
+//! | `calls` | the trait itself, call by call |
 //! | `capture` | the state of a capture |
 //! | `graph`, `node`, `params` | what a graph is, read back from the driver |
 //! | `launch` | attributes of kernel nodes, and a node as a graph of its own |
@@ -22,7 +22,7 @@
 //! executable, is used by one thread at a time, which its owner above sees to.
 
 mod adopt;
-mod backend;
+mod calls;
 mod capture;
 mod context;
 mod graph;

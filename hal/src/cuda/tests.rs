@@ -14,8 +14,8 @@ use super::fake::{self, FOREIGN, PRIMARY};
 use super::library::Library;
 use super::{AdoptError, CudaDriver, OpenError, device, open};
 use crate::driver::{
-    Backend, CaptureMode, CaptureStatus, Driver, ErrorClass, GraphHandle, KernelAttributes,
-    ModuleImage, NodeHandle, Pointed, StreamHandle,
+    Backend, CaptureCalls, CaptureMode, CaptureStatus, Driver, ErrorClass, GraphCalls, GraphHandle,
+    KernelAttributes, MemoryCalls, ModuleCalls, ModuleImage, NodeHandle, Pointed, StreamHandle,
 };
 
 // --- finding the driver -----------------------------------------------------

@@ -33,7 +33,7 @@ pub type SimBody = dyn Fn(&mut SimBlock<'_>) -> Result<(), SimFault> + Send + Sy
 /// its end.
 #[derive(Clone)]
 pub struct SimKernel {
-    /// The symbol that [`Driver::module_function`](crate::driver::Driver::module_function) looks up.
+    /// The symbol that [`module_function`](crate::driver::ModuleCalls::module_function) looks up.
     pub symbol: &'static str,
     /// Where the kernel expects its parameters.
     pub params: Vec<ParamSlot>,

@@ -27,11 +27,11 @@
 //! Whatever else is the user's, such as an object tied to a graph, is dropped
 //! outside it.
 
+mod calls;
 mod capture;
 mod child;
 mod clock;
 mod device;
-mod driver;
 mod exec;
 #[cfg(feature = "testing")]
 pub mod explore;

@@ -33,7 +33,7 @@ pub(super) trait Wrap {
     /// Ends a capture.
     ///
     /// # Safety
-    /// As for [`Driver::capture_end`].
+    /// As for [`CaptureCalls::capture_end`](crate::driver::CaptureCalls::capture_end).
     unsafe fn end(&self, stream: StreamHandle) -> DriverResult<GraphHandle> {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.inner().capture_end(stream) }
@@ -59,11 +59,13 @@ pub(super) trait Wrap {
     }
 }
 
-/// Implements [`Driver`] for a type that implements [`Wrap`].
+/// Implements [`Driver`] and its parts for a type that implements [`Wrap`].
+//
+// SAFETY of all six: every call that is made at all is made on the driver inside,
+// unchanged, so the meaning of what runs is that driver's.
 macro_rules! forward_driver {
     ($wrapper:ty) => {
-        // SAFETY: every call that is made at all is made on the driver inside,
-        // unchanged, so the meaning of what runs is that driver's.
+        // SAFETY: as above.
         unsafe impl $crate::driver::Driver for $wrapper {
             fn info(&self) -> &$crate::driver::DeviceInfo {
                 $crate::testing::wrap::Wrap::inner(self).info()
@@ -72,7 +74,69 @@ macro_rules! forward_driver {
             fn as_any(&self) -> &dyn ::std::any::Any {
                 $crate::testing::wrap::Wrap::inner(self).as_any()
             }
+        }
 
+        // SAFETY: as above.
+        unsafe impl $crate::driver::MemoryCalls for $wrapper {
+            $crate::testing::wrap::forward_methods! {
+                safe {
+                    mem_alloc(bytes: u64) -> u64, None;
+                    map_unit() -> Option<u64>, None;
+                    range_reserve(bytes: u64) -> u64, None;
+                    mem_range(address: u64) -> Option<::streamweir_trace::ByteRange>, None;
+                    pointer(address: u64) -> Option<$crate::driver::Pointed>, None;
+                    host_alloc(bytes: u64) -> *mut u8, None;
+                }
+                passed_on {
+                    mem_free(address: u64) -> (), Release;
+                    range_free(address: u64, bytes: u64) -> (), Release;
+                    mem_map(address: u64, bytes: u64) -> (), None;
+                    mem_unmap(address: u64, bytes: u64) -> (), Release;
+                    host_free(address: *mut u8) -> (), Release;
+                    copy_to_device(to: u64, from: &[u8]) -> (), None;
+                    copy_to_host(to: &mut [u8], from: u64) -> (), None;
+                    copy_async(stream: $crate::driver::StreamHandle, to: u64, from: u64, bytes: u64)
+                        -> (), None;
+                    fill_async(stream: $crate::driver::StreamHandle, to: u64, value: u8, bytes: u64)
+                        -> (), None;
+                }
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl $crate::driver::StreamCalls for $wrapper {
+            $crate::testing::wrap::forward_methods! {
+                safe {
+                    stream_create(priority: i32) -> $crate::driver::StreamHandle, None;
+                    event_create(timing: bool) -> $crate::driver::EventHandle, None;
+                }
+                passed_on {
+                    stream_destroy(stream: $crate::driver::StreamHandle) -> (), Release;
+                    stream_synchronize(stream: $crate::driver::StreamHandle) -> (), None;
+                    stream_query(stream: $crate::driver::StreamHandle) -> bool, None;
+                    event_destroy(event: $crate::driver::EventHandle) -> (), Release;
+                    event_record(
+                        event: $crate::driver::EventHandle,
+                        stream: $crate::driver::StreamHandle,
+                        scope: $crate::driver::EventScope
+                    ) -> (), None;
+                    stream_wait(
+                        stream: $crate::driver::StreamHandle,
+                        event: $crate::driver::EventHandle,
+                        scope: $crate::driver::EventScope
+                    ) -> (), None;
+                    event_query(event: $crate::driver::EventHandle) -> bool, None;
+                    event_synchronize(event: $crate::driver::EventHandle) -> (), None;
+                    event_elapsed(
+                        start: $crate::driver::EventHandle,
+                        end: $crate::driver::EventHandle
+                    ) -> f32, None;
+                }
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl $crate::driver::CaptureCalls for $wrapper {
             fn capture_mode_exchange(
                 &self,
                 mode: $crate::driver::CaptureMode,
@@ -88,6 +152,24 @@ macro_rules! forward_driver {
                 unsafe { $crate::testing::wrap::Wrap::end(self, stream) }
             }
 
+            $crate::testing::wrap::forward_methods! {
+                safe {
+                }
+                passed_on {
+                    capture_begin(
+                        stream: $crate::driver::StreamHandle,
+                        mode: $crate::driver::CaptureMode
+                    ) -> (), None;
+                    capture_info(
+                        stream: $crate::driver::StreamHandle,
+                        frontier: &mut Vec<$crate::driver::NodeHandle>
+                    ) -> $crate::driver::CaptureInfo, None;
+                }
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl $crate::driver::GraphCalls for $wrapper {
             unsafe fn graph_nodes(
                 &self,
                 graph: $crate::driver::GraphHandle,
@@ -126,57 +208,8 @@ macro_rules! forward_driver {
 
             $crate::testing::wrap::forward_methods! {
                 safe {
-                    mem_alloc(bytes: u64) -> u64, None;
-                    map_unit() -> Option<u64>, None;
-                    range_reserve(bytes: u64) -> u64, None;
-                    mem_range(address: u64) -> Option<::streamweir_trace::ByteRange>, None;
-                    pointer(address: u64) -> Option<$crate::driver::Pointed>, None;
-                    host_alloc(bytes: u64) -> *mut u8, None;
-                    stream_create(priority: i32) -> $crate::driver::StreamHandle, None;
-                    event_create(timing: bool) -> $crate::driver::EventHandle, None;
-                    module_load(image: &$crate::driver::ModuleImage)
-                        -> $crate::driver::ModuleHandle, None;
                 }
                 passed_on {
-                    mem_free(address: u64) -> (), Release;
-                    range_free(address: u64, bytes: u64) -> (), Release;
-                    mem_map(address: u64, bytes: u64) -> (), None;
-                    mem_unmap(address: u64, bytes: u64) -> (), Release;
-                    host_free(address: *mut u8) -> (), Release;
-                    copy_to_device(to: u64, from: &[u8]) -> (), None;
-                    copy_to_host(to: &mut [u8], from: u64) -> (), None;
-                    copy_async(stream: $crate::driver::StreamHandle, to: u64, from: u64, bytes: u64)
-                        -> (), None;
-                    fill_async(stream: $crate::driver::StreamHandle, to: u64, value: u8, bytes: u64)
-                        -> (), None;
-                    stream_destroy(stream: $crate::driver::StreamHandle) -> (), Release;
-                    stream_synchronize(stream: $crate::driver::StreamHandle) -> (), None;
-                    stream_query(stream: $crate::driver::StreamHandle) -> bool, None;
-                    event_destroy(event: $crate::driver::EventHandle) -> (), Release;
-                    event_record(
-                        event: $crate::driver::EventHandle,
-                        stream: $crate::driver::StreamHandle,
-                        scope: $crate::driver::EventScope
-                    ) -> (), None;
-                    stream_wait(
-                        stream: $crate::driver::StreamHandle,
-                        event: $crate::driver::EventHandle,
-                        scope: $crate::driver::EventScope
-                    ) -> (), None;
-                    event_query(event: $crate::driver::EventHandle) -> bool, None;
-                    event_synchronize(event: $crate::driver::EventHandle) -> (), None;
-                    event_elapsed(
-                        start: $crate::driver::EventHandle,
-                        end: $crate::driver::EventHandle
-                    ) -> f32, None;
-                    capture_begin(
-                        stream: $crate::driver::StreamHandle,
-                        mode: $crate::driver::CaptureMode
-                    ) -> (), None;
-                    capture_info(
-                        stream: $crate::driver::StreamHandle,
-                        frontier: &mut Vec<$crate::driver::NodeHandle>
-                    ) -> $crate::driver::CaptureInfo, None;
                     graph_child(node: $crate::driver::NodeHandle)
                         -> $crate::driver::GraphHandle, None;
                     graph_attributes(node: $crate::driver::NodeHandle)
@@ -209,6 +242,18 @@ macro_rules! forward_driver {
                         enabled: bool
                     ) -> (), None;
                     exec_destroy(exec: $crate::driver::ExecHandle) -> (), Release;
+                }
+            }
+        }
+
+        // SAFETY: as above.
+        unsafe impl $crate::driver::ModuleCalls for $wrapper {
+            $crate::testing::wrap::forward_methods! {
+                safe {
+                    module_load(image: &$crate::driver::ModuleImage)
+                        -> $crate::driver::ModuleHandle, None;
+                }
+                passed_on {
                     module_unload(module: $crate::driver::ModuleHandle) -> (), Release;
                     module_function(module: $crate::driver::ModuleHandle, symbol: &str)
                         -> $crate::driver::FunctionHandle, None;

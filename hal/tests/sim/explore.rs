@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use streamweir_hal::driver::{
-    Driver, ErrorClass, ExecHandle, GraphHandle, LaunchShape, ModuleImage, NodeHandle, Start,
-    StreamHandle,
+    ErrorClass, ExecHandle, GraphCalls, GraphHandle, LaunchShape, MemoryCalls, ModuleCalls,
+    ModuleImage, NodeHandle, Start, StreamCalls, StreamHandle,
 };
 use streamweir_hal::sim::explore::{Bounds, Exploration, ExploreError, Reduction, Schedule};
 use streamweir_hal::sim::{SimBlock, SimDriver, SimFault, SimKernel};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use streamweir_hal::driver::{Driver, DriverResult, ErrorClass};
+use streamweir_hal::driver::{Driver, DriverResult, ErrorClass, MemoryCalls, StreamCalls};
 use streamweir_hal::sim::{LiveObjects, SimDriver};
 use streamweir_hal::testing::fault::FaultDriver;
 

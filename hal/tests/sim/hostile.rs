@@ -1,8 +1,9 @@
 //! Bad handles, bad addresses, kernels that misbehave.
 
 use streamweir_hal::driver::{
-    Driver, DriverResult, ErrorClass, EventHandle, EventScope, ExecHandle, FunctionHandle,
-    GraphHandle, ModuleHandle, ModuleImage, NodeHandle, Start, StreamHandle,
+    CaptureCalls, DriverResult, ErrorClass, EventHandle, EventScope, ExecHandle, FunctionHandle,
+    GraphCalls, GraphHandle, MemoryCalls, ModuleCalls, ModuleHandle, ModuleImage, NodeHandle,
+    Start, StreamCalls, StreamHandle,
 };
 use streamweir_hal::sim::{LiveObjects, SimDriver};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use streamweir_hal::driver::Driver;
+use streamweir_hal::driver::{GraphCalls, MemoryCalls, ModuleCalls, StreamCalls};
 use streamweir_hal::sim::{Choose, SimDriver, TaskId};
 
 use super::common::{begin, download, end, load, order, replay, upload, write};

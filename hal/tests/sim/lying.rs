@@ -1,6 +1,8 @@
 //! The wrapper that lies about graphs.
 
-use streamweir_hal::driver::{Driver, GraphEdge, GraphHandle, NodeHandle};
+use streamweir_hal::driver::{
+    Driver, GraphCalls, GraphEdge, GraphHandle, MemoryCalls, NodeHandle, StreamCalls,
+};
 use streamweir_hal::sim::SimDriver;
 use streamweir_hal::testing::lying::{Lie, LyingDriver};
 use streamweir_trace::NodeKind;

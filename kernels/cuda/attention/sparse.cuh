@@ -18,8 +18,9 @@
 
 #pragma once
 
+#include "entries.cuh"
 #include "mma.cuh"
-#include "pages.cuh"
+#include "packed.cuh"
 
 namespace sparse {
 
@@ -27,9 +28,6 @@ constexpr u32 WARPS = THREADS / 32;
 constexpr u32 DIM = LatentFp8Pages::DIM;
 // Steps whose copies are under way at once.
 constexpr u32 STAGES = 3;
-// Entries whose places are looked up ahead, one for each thread.
-constexpr u32 AHEAD = THREADS;
-
 // Words of eight sums that one block leaves. They are f16, half of what they
 // were, relative to a power of two, the unit of half of the dimensions of a head;
 // that rounds each by 2^-12 of itself at most. The weights of the entries are
@@ -51,45 +49,6 @@ __device__ __forceinline__ void copy_word_async(void* shared, const void* global
                  : "memory");
 }
 
-// Two bf16 in one word, the first in its lower half.
-__device__ __forceinline__ u32 pack_bf16(float low, float high) {
-    u32 pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-// The products of two pairs of bf16. The sum with minus zero changes nothing.
-__device__ __forceinline__ u32 scaled(u32 pair, u32 factor) {
-    u32 product;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(product) : "r"(pair), "r"(factor), "r"(0x80008000u));
-    return product;
-}
-
-// Two f16 in one word, the first in its lower half.
-__device__ __forceinline__ u32 pack_f16(float low, float high) {
-    u32 pair;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-__device__ __forceinline__ float2 unpack_f16(u32 pair) {
-    float2 both;
-    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.f32.f16 %0, low; cvt.f32.f16 %1, high; }"
-        : "=f"(both.x), "=f"(both.y)
-        : "r"(pair));
-    return both;
-}
-
-// What sums of which the largest magnitude is `largest` are multiplied by to make
-// the most of f16, and what undoes it, their unit: powers of two.
-__device__ __forceinline__ float scale_for(float largest, float& unit) {
-    const u32 exponent = __float_as_uint(largest) >> 23;
-    // The largest becomes 2^14 or somewhat more. Infinity stays.
-    const u32 scale = min(127 + 14 + 127 - exponent, 253u);
-    unit = __uint_as_float((254 - scale) << 23);
-    return __uint_as_float(scale << 23);
-}
-
 // An 8 by 8 matrix of 16-bit values over a warp, a pair of row `lane / 4` in
 // each lane, turned over.
 __device__ __forceinline__ u32 transposed(u32 pair) {
@@ -97,19 +56,6 @@ __device__ __forceinline__ u32 transposed(u32 pair) {
     asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));
     return result;
 }
-
-// Where an entry is. No values: it takes no part.
-struct Place {
-    const char* values;
-    const char* scales;
-};
-
-// The places of 256 entries and of the next 256.
-struct Places {
-    Place of[2][AHEAD];
-    // A bit for each of the entries that takes part.
-    u32 present[2][AHEAD / 32];
-};
 
 struct Shared {
     // What was copied, each word for the lane that copied it: two words for
@@ -129,118 +75,6 @@ struct Shared {
 };
 
 static_assert(sizeof(Shared) == SHARED_BYTES, "what the host asks for; a block of sm_120 has 99 KiB");
-
-// Entries of the first pool, and what all entries have in common.
-struct Window {
-    const char* pool;
-    const int* slots;
-    u32 count;
-    LatentFp8Pages layout;
-};
-
-// The place of a slot out of a list. Negative: no entry. One that the pool does
-// not have takes no part either, and is counted.
-__device__ __forceinline__ Place listed(const char* pool, const LatentFp8Pages& layout, int slot, u32& bad) {
-    Place place = {nullptr, nullptr};
-    if (layout.holds(slot)) {
-        place.values = layout.values(pool, slot);
-        place.scales = layout.scales<char>(pool, slot);
-    } else {
-        bad += slot >= 0;
-    }
-    return place;
-}
-
-// Entries of the second pool by their slots.
-struct Listed {
-    const char* pool;
-    const int* slots;
-    u32 count;
-    LatentFp8Pages layout;
-
-    __device__ __forceinline__ Place place(u32 entry, u32& bad) const {
-        return listed(pool, layout, slots[entry], bad);
-    }
-};
-
-// All entries of a sequence by its page table. A page that the pool does not
-// have is replaced by page 0, and each of its entries counted.
-struct Paged {
-    const char* pool;
-    const int* table;
-    u32 count;
-    LatentFp8Pages layout;
-
-    __device__ __forceinline__ Place place(u32 entry, u32& bad) const {
-        const int page = table[entry / layout.tokens_per_page];
-        bad += page < 0 || static_cast<u32>(page) >= layout.pages;
-        const int slot = layout.slot(table, entry);
-        return {layout.values(pool, slot), layout.scales<char>(pool, slot)};
-    }
-};
-
-// Eight pairs of bf16 out of 16 numbers in e4m3 and the exponent of their scale.
-// The bits of e4m3 are put where bf16 has its own; that is the number by 2^-120,
-// subnormal or not, and one product with a power of two makes up for it.
-__device__ __forceinline__ void dequantise(u32 (&pairs)[8], const uint4& raw, u32 exponent) {
-    // 2^120 times the scale 2^(exponent - 127), as far as bf16 goes.
-    const u32 biased = min(exponent + 120, 254u);
-    const u32 factor = biased << 7 | biased << 23;
-    const u32 words[4] = {raw.x, raw.y, raw.z, raw.w};
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-        const u32 high = (words[i] & 0x80808080u) | (words[i] >> 4 & 0x07070707u);
-        const u32 low = words[i] << 4 & 0xf0f0f0f0u;
-        pairs[2 * i] = scaled(__byte_perm(low, high, 0x5140), factor);
-        pairs[2 * i + 1] = scaled(__byte_perm(low, high, 0x7362), factor);
-    }
-    if (exponent > 134) {
-        const u32 rest = exponent - 134 + 127;
-#pragma unroll
-        for (u32 i = 0; i < 8; ++i) {
-            pairs[i] = scaled(pairs[i], rest << 7 | rest << 23);
-        }
-    }
-}
-
-// The entries of one block.
-template <typename Source>
-struct Entries {
-    Places& places;
-    const Window& window;
-    const Source& source;
-    u32 begin;
-    u32 end;
-
-    // Looks up the places of entries `first` to `first + AHEAD - 1`, one for each
-    // of as many threads, and counts those that no pool has.
-    __device__ __forceinline__ u32 look_up(u32 first, u32 thread) {
-        const u32 half = (first - begin) / AHEAD % 2;
-        const u32 entry = first + thread;
-        u32 bad = 0;
-        Place place = {nullptr, nullptr};
-        if (entry < end) {
-            place = entry < window.count ? listed(window.pool, window.layout, window.slots[entry], bad)
-                                         : source.place(entry - window.count, bad);
-        }
-        places.of[half][thread] = place;
-        const u32 present = __ballot_sync(0xffffffffu, place.values != nullptr);
-        if (threadIdx.x % 32 == 0) {
-            places.present[half][thread / 32] = present;
-        }
-        return bad;
-    }
-
-    // The place of the entry `at` entries after the first.
-    __device__ __forceinline__ Place place(u32 at) const {
-        return places.of[at / AHEAD % 2][at % AHEAD];
-    }
-
-    // Which of the 32 entries around it take part, a bit for each, from `at` on.
-    __device__ __forceinline__ u32 present(u32 at) const {
-        return places.present[at / AHEAD % 2][at % AHEAD / 32] >> at % 32;
-    }
-};
 
 template <typename Source>
 struct Block {

@@ -44,9 +44,15 @@ const HEADERS: &[part::Header] = &[
     header!("cache/row.cuh"),
     header!("indexer/logits.cuh"),
     header!("indexer/selection.cuh"),
+    header!("indexer/cluster.cuh"),
+    header!("indexer/slice.cuh"),
     header!("attention/attention.cuh"),
     header!("attention/sparse.cuh"),
+    header!("attention/entries.cuh"),
+    header!("attention/packed.cuh"),
     header!("attention/hopper.cuh"),
+    header!("attention/hopper_block.cuh"),
+    header!("attention/hopper_prepare.cuh"),
     header!("attention/wgmma.cuh"),
 ];
 

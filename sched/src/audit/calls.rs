@@ -14,7 +14,7 @@ use streamweir_trace::{NodeId, Stream, StreamId};
 use super::inputs::DeclaredAccess;
 use super::lower::Lowered;
 use crate::device::Device;
-use crate::error::{During, Error, Result};
+use crate::error::{During, EngineError, Error, Result};
 
 /// Calls in the order in which they were made.
 #[derive(Debug, Default)]
@@ -140,9 +140,9 @@ unsafe fn frontier(device: &Device, stream: StreamHandle) -> Result<Vec<NodeHand
     let info = unsafe { capture_info(&device.inner.reclaim, stream, &mut frontier) }
         .during(|| format!("looking at the capture of {stream:?}"))?;
     if info.status != CaptureStatus::Active {
-        return Err(Error::NotCapturing {
+        return Err(Error::Engine(EngineError::NotCapturing {
             stream: format!("{stream:?}"),
-        });
+        }));
     }
     Ok(frontier)
 }

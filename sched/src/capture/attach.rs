@@ -15,7 +15,7 @@ use super::options::{CaptureOptions, Placement};
 use super::path;
 use super::sink::{self, AnySink};
 use crate::device::{Device, DeviceStream};
-use crate::error::{Error, Result};
+use crate::error::{EngineError, Error, Result};
 
 /// Our part in a capture that an engine began: a [`Capture`] that ends with
 /// [`detach`](Self::detach) and whose origin is the engine's stream.
@@ -81,9 +81,9 @@ impl Device {
                 return Err(self.inner.engine_capture_broken(stream.name()));
             }
             CaptureStatus::None => {
-                return Err(Error::NotCapturing {
+                return Err(Error::Engine(EngineError::NotCapturing {
                     stream: stream.name().to_owned(),
-                });
+                }));
             }
         }
         options.origin = stream.name().to_owned();
@@ -91,10 +91,10 @@ impl Device {
         if let Some(group) = &options.group
             && !options.turns_are_vouched_for
         {
-            return Err(Error::EngineInGroup {
+            return Err(Error::Engine(EngineError::InGroup {
                 stream: options.origin,
                 group: group.name().to_owned(),
-            });
+            }));
         }
         options.check()?;
         let device = &self.inner;
@@ -111,7 +111,7 @@ impl Attached {
     /// verifies the graph as it stands. The engine's capture goes on.
     ///
     /// # Errors
-    /// When the engine has broken its capture ([`Error::EngineCaptureBroken`]
+    /// When the engine has broken its capture ([`EngineError::CaptureBroken`](crate::EngineError::CaptureBroken)
     /// says which slices' events may have done it), a forked stream is not
     /// joined, there are hazards and the attachment refuses them, or the driver
     /// fails. What our nodes refer to is tied to

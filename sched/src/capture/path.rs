@@ -23,7 +23,7 @@ use super::sink::{self, Made, Sink};
 use super::strand::ORIGIN;
 use super::trace::{self, LeftOver, ReadBack, Traces};
 use crate::device::DeviceInner;
-use crate::error::{During, Error, Result};
+use crate::error::{During, EngineError, Error, Result};
 use crate::graph::{Graph, Keep, Parts, replay_streams};
 
 /// The whole path, for captures of our own.
@@ -210,9 +210,9 @@ impl Ending {
 
     /// The refusal to end as another kind of capture does.
     fn not_of_this_kind(&self) -> Error {
-        Error::NotCapturing {
+        Error::Engine(EngineError::NotCapturing {
             stream: self.open.recorded.strands.get(ORIGIN).name.to_string(),
-        }
+        })
     }
 
     fn unverifiable(&self, source: VerifyError) -> Error {

@@ -10,7 +10,7 @@ use streamweir_verify::audit::{ParamShape, const_params};
 
 use super::handle::Device;
 use super::inner::DeviceInner;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Error, KernelError, Result};
 use crate::kernel::{Kernel, PdlWait, Role, Signature};
 
 /// The compute capability from which on code can wait for what it follows.
@@ -229,22 +229,22 @@ impl<K> fmt::Debug for LoadedKernel<K> {
 
 fn check(signature: &Signature, declared: &[ParamSlot], actual: &[ParamSlot]) -> Result<()> {
     if declared.len() != actual.len() {
-        return Err(Error::ParamCount {
+        return Err(Error::Kernel(KernelError::ParamCount {
             kernel: signature.symbol.to_owned(),
             declared: declared.len(),
             actual: actual.len(),
-        });
+        }));
     }
     for ((param, declared), actual) in signature.params.iter().zip(declared).zip(actual) {
         if declared != actual {
-            return Err(Error::ParamShape {
+            return Err(Error::Kernel(KernelError::ParamShape {
                 kernel: signature.symbol.to_owned(),
                 param: param.name.to_owned(),
                 declared_size: declared.size,
                 declared_offset: declared.offset,
                 actual_size: actual.size,
                 actual_offset: actual.offset,
-            });
+            }));
         }
     }
     Ok(())
@@ -263,11 +263,11 @@ fn shown_by_name(signature: &Signature) -> Result<Vec<String>> {
     for (param, shape) in signature.params.iter().zip(shapes) {
         match (param.role, shape) {
             (Role::Buffer { mode, .. }, ParamShape::ConstPointer) if mode.writes() => {
-                return Err(Error::ConstParam {
+                return Err(Error::Kernel(KernelError::ConstParam {
                     kernel: signature.symbol.to_owned(),
                     param: param.name.to_owned(),
                     declared: mode,
-                });
+                }));
             }
             (Role::Buffer { mode, .. }, ParamShape::Pointer) if !mode.writes() => {
                 doubts.push(format!(
@@ -297,7 +297,7 @@ mod tests {
         assert!(right.is_ok_and(|doubts| doubts.is_empty()));
         let error = shown_by_name(&Signature::new(symbol, &[OUT, OUT])).expect_err("const");
         assert!(
-            matches!(&error, Error::ConstParam { param, .. } if param == "to"),
+            matches!(&error, Error::Kernel(KernelError::ConstParam { param, .. }) if param == "to"),
             "{error}"
         );
         assert!(error.to_string().contains("pointer to const"), "{error}");

@@ -12,7 +12,7 @@ use streamweir_hal::driver::DynDriver;
 use streamweir_hal::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 
 use super::guard::{GuardedBacking, Guards};
-use crate::error::{During, Error, Name, Result};
+use crate::error::{During, EngineError, Error, Name, Result};
 use crate::turns::Groups;
 
 pub(crate) struct DeviceInner {
@@ -65,10 +65,10 @@ impl DeviceInner {
             .unwrap_or_default();
         #[cfg(not(feature = "cuda"))]
         let slices = Vec::new();
-        Error::EngineCaptureBroken {
+        Error::Engine(EngineError::CaptureBroken {
             stream: stream.to_owned(),
             slices,
-        }
+        })
     }
 
     pub(crate) fn next_number(&self) -> u64 {

@@ -10,7 +10,7 @@ use streamweir_hal::owned::{OwnedEvent, OwnedStream};
 
 use super::handle::Device;
 use super::inner::DeviceInner;
-use crate::error::{During, Error, Name, Result};
+use crate::error::{During, EngineError, Error, Name, Result};
 use crate::turns::TurnGroup;
 
 /// A stream outside any capture, to replay graphs on: one of ours, or one that
@@ -116,9 +116,9 @@ impl DeviceStream {
         // CU_STREAM_LEGACY is 1. The per-thread default stream, 2, is another
         // stream in every thread and so has no identity to attach to either.
         if raw.0 <= 2 {
-            return Err(Error::LegacyStream {
+            return Err(Error::Engine(EngineError::LegacyStream {
                 stream: name.to_owned(),
-            });
+            }));
         }
         // SAFETY: the caller's promise.
         let stream = unsafe { OwnedStream::adopt(&device.inner.reclaim, raw, keep) };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::step::{Feed, Span, StepId};
 use crate::device::{Persistent, bytes_of};
-use crate::error::{During, Error, Name, Result};
+use crate::error::{During, Error, FeedError, Name, Result};
 use crate::kernel::Element;
 use streamweir_hal::owned::HostMemory;
 
@@ -52,11 +52,11 @@ impl<T: Element> Slots<T> {
         let (at, bytes) = (self.place(step)?, self.len * size_of::<T>());
         // Nobody else holds it when no copy can be using it.
         let Some(memory) = Arc::get_mut(&mut self.ring[at].memory) else {
-            return Err(Error::SlotInFlight {
+            return Err(Error::Feed(FeedError::SlotInFlight {
                 buffer: self.name.to_string(),
                 feed: self.feed_name.to_string(),
                 step: step.number,
-            });
+            }));
         };
         Ok(bytemuck::cast_slice_mut(&mut memory.bytes_mut()[..bytes]))
     }
@@ -79,11 +79,11 @@ impl<T: Element> Slots<T> {
         if slot.step == Some(step.number) {
             return Ok(&slot.memory);
         }
-        Err(Error::SlotUnused {
+        Err(Error::Feed(FeedError::SlotUnused {
             buffer: self.name.to_string(),
             feed: self.feed_name.to_string(),
             step: step.number,
-        })
+        }))
     }
 
     /// Where the slot's first elements and elements `range` of `buffer` lie.
@@ -117,10 +117,10 @@ impl<T: Element> Slots<T> {
 
     fn place(&self, step: StepId) -> Result<usize> {
         if step.feed != self.feed {
-            return Err(Error::OtherFeed {
+            return Err(Error::Feed(FeedError::OtherFeed {
                 buffer: self.name.to_string(),
                 feed: self.feed_name.to_string(),
-            });
+            }));
         }
         Ok((step.number % self.ring.len() as u64) as usize)
     }

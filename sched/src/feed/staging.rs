@@ -19,7 +19,7 @@ use crate::kernel::Element;
 ///
 /// ```
 /// # use streamweir_sched as streamweir;
-/// use streamweir::{Device, Error};
+/// use streamweir::{Device, Error, FeedError};
 ///
 /// # fn main() -> Result<(), Error> {
 /// # let device = Device::sim(1);
@@ -30,7 +30,7 @@ use crate::kernel::Element;
 /// let mut step = feed.step(&stream)?;
 /// ids.write(&step)?.copy_from_slice(&[1, 2, 3, 4]);
 /// ids.send(&mut step, &input, 2..6)?;
-/// assert!(matches!(ids.write(&step), Err(Error::SlotInFlight { .. })));
+/// assert!(matches!(ids.write(&step), Err(Error::Feed(FeedError::SlotInFlight { .. }))));
 /// step.end()?;
 /// assert_eq!(input.download()?, [0, 0, 1, 2, 3, 4, 0, 0]);
 /// # Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::flight::Flights;
 use super::route::{Direction, Routes};
 use crate::device::{Device, DeviceInner, DeviceStream, Persistent};
-use crate::error::{During, Error, Name, Result};
+use crate::error::{During, Error, FeedError, Name, Result};
 use crate::kernel::Element;
 use streamweir_hal::driver::CaptureStatus;
 use streamweir_hal::owned::HostMemory;
@@ -114,10 +114,10 @@ impl Feed {
         }
         // A stream of ours is captured by nobody.
         if !stream.stream.is_ours() && stream.capture_status()? != CaptureStatus::None {
-            return Err(Error::StreamCaptures {
+            return Err(Error::Feed(FeedError::StreamCaptures {
                 feed: self.name.to_string(),
                 stream: stream.name().to_owned(),
-            });
+            }));
         }
         self.wait(self.next)?;
         let id = StepId {

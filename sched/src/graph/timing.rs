@@ -13,7 +13,7 @@ use streamweir_trace::{NodeId, NodeKind};
 
 use super::Graph;
 use crate::device::DeviceStream;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Error, InstrumentError, Result};
 
 /// Nodes of the shorter chain; the longer one has [`LONG`] times as many.
 const SHORTEST: usize = 16;
@@ -31,7 +31,7 @@ impl Graph {
     /// enqueued in one call belongs together, fills included, in its order.
     ///
     /// # Errors
-    /// [`Error::NotTimed`] for a node that is neither kernel nor fill, or none at all;
+    /// [`InstrumentError::NotTimed`](crate::InstrumentError::NotTimed) for a node that is neither kernel nor fill, or none at all;
     /// otherwise when the driver refuses, which the simulated device does: it has
     /// no clock.
     ///
@@ -112,10 +112,12 @@ impl Graph {
 
     /// The handles of kernels and fills.
     fn timed(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
-        let refused = |node: String, why| Error::NotTimed {
-            graph: self.name.to_string(),
-            node,
-            why,
+        let refused = |node: String, why| {
+            Error::Instrument(InstrumentError::NotTimed {
+                graph: self.name.to_string(),
+                node,
+                why,
+            })
         };
         if nodes.is_empty() {
             return Err(refused("no node".to_owned(), "there is nothing to time"));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use streamweir_sched::audit::{Audit, AuditOptions, CallLog, DeclaredAccess, audit};
 use streamweir_sched::driver::sim::SimDriver;
-use streamweir_sched::driver::{Driver, GraphHandle, StreamHandle};
-use streamweir_sched::{Device, Error};
+use streamweir_sched::driver::{GraphCalls, GraphHandle, MemoryCalls, StreamCalls, StreamHandle};
+use streamweir_sched::{Device, EngineError, Error};
 use streamweir_trace::{AccessMode, ByteRange, NodeId, NodeKind};
 use streamweir_verify::{Options, Report, Rule, Verdict};
 
@@ -233,7 +233,10 @@ fn what_stands_before_a_call_is_not_the_calls() {
 fn a_call_outside_a_capture_is_refused() {
     let rig = Rig::new();
     let noted = unsafe { CallLog::default().call(&rig.device, rig.main, "gemm", None, || ()) };
-    assert!(matches!(noted, Err(Error::NotCapturing { .. })));
+    assert!(matches!(
+        noted,
+        Err(Error::Engine(EngineError::NotCapturing { .. }))
+    ));
 }
 
 #[test]

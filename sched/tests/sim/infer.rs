@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use streamweir_hal::testing::fault::FaultDriver;
-use streamweir_sched::driver::{Driver, ErrorClass, FunctionHandle, ModuleImage, Start};
+use streamweir_sched::driver::{
+    Driver, ErrorClass, FunctionHandle, ModuleCalls, ModuleImage, Start,
+};
 use streamweir_sched::infer::{
     InferOptions, Inference, Isolation, Outcome, Watchdog, infer_writes,
 };

@@ -1,6 +1,8 @@
 //! Parts in an engine's capture.
 
+use streamweir::EngineError;
 use streamweir::audit::{AuditOptions, audit};
+use streamweir::driver::GraphCalls;
 
 use super::*;
 
@@ -200,7 +202,7 @@ fn a_group_in_an_engines_capture_is_refused_or_vouched_for() {
         .attach(&engine.stream, options.clone())
         .unwrap_err();
     assert!(
-        matches!(&error, Error::EngineInGroup { group, .. } if group == "buckets"),
+        matches!(&error, Error::Engine(EngineError::InGroup { group, .. }) if group == "buckets"),
         "{error}"
     );
     // SAFETY: nothing is replayed.

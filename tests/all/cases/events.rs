@@ -1,6 +1,7 @@
 //! Whose record an event is.
 
 use super::*;
+use streamweir::EngineError;
 
 /// A capture that records `done` behind a write.
 fn recorder(rig: &Rig, name: &str, done: &streamweir::Event) -> Result<Graph, Error> {
@@ -79,9 +80,9 @@ fn an_event_is_free_when_its_graph_is_gone() {
     let done = rig.device.event("done").unwrap();
     let failed = rig.device.capture::<(), Error>("failed", |cap| {
         cap.origin().record_external(&done)?;
-        Err(Error::NotCapturing {
+        Err(Error::Engine(EngineError::NotCapturing {
             stream: "none".into(),
-        })
+        }))
     });
     assert!(failed.is_err());
     drop(recorder(&rig, "A", &done).unwrap());

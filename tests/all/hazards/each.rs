@@ -2,7 +2,7 @@
 //! nearest safe twin. Typed code cannot break most of them: foreign calls and
 //! work outside of graphs can.
 
-use streamweir::driver::Driver;
+use streamweir::driver::MemoryCalls;
 use streamweir::driver::sim::SimDriver;
 use streamweir::trace::session::{Place, Session, Step};
 use streamweir::trace::{BufferId, StreamId};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use streamweir::alloc::ALIGNMENT;
-use streamweir::driver::Driver;
+use streamweir::driver::MemoryCalls;
 use streamweir::driver::sim::SimDriver;
 use streamweir::{CaptureOptions, Device, Error, Persistent, Side, writes};
 

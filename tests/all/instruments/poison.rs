@@ -1,6 +1,6 @@
 use streamweir::trace::{NodeId, NodeKind, Trace};
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{Capture, CaptureOptions, Device, Error, Persistent, Poison, Policy};
+use streamweir::{Capture, CaptureOptions, Device, EngineError, Error, Persistent, Poison, Policy};
 
 use super::{Story, host_order};
 use crate::common::{Kernels, LEN, N, SMALL, plus, sum};
@@ -340,9 +340,9 @@ fn drops_around_the_end_leave_nothing_behind() {
     drop(graph);
     let failed = story.device.capture::<(), Error>(options(), |cap| {
         drop(cap.origin().scratch::<u32>("a", LEN)?);
-        Err(Error::NotCapturing {
+        Err(Error::Engine(EngineError::NotCapturing {
             stream: "nothing".into(),
-        })
+        }))
     });
     assert!(failed.is_err());
     story.device.synchronize().unwrap();

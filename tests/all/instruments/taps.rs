@@ -2,7 +2,8 @@ use std::collections::BTreeSet;
 
 use streamweir::verify::{Rule, Verdict};
 use streamweir::{
-    Capture, CaptureOptions, Device, Differential, Error, Graph, Policy, Readings, Taps,
+    Capture, CaptureOptions, Device, Differential, Error, Graph, InstrumentError, Policy, Readings,
+    Taps,
 };
 
 use super::{Story, host_order};
@@ -216,7 +217,10 @@ fn other_recordings_are_not_compared() {
     let error = expected.compare(&taps.read().unwrap()).unwrap_err();
     let text = error.to_string();
     assert!(
-        matches!(error, Error::OtherRecording { at: 1, .. }),
+        matches!(
+            error,
+            Error::Instrument(InstrumentError::OtherRecording { at: 1, .. })
+        ),
         "{text}"
     );
     assert!(text.contains("nothing more"), "{text}");
@@ -226,13 +230,16 @@ fn other_recordings_are_not_compared() {
         .device
         .eager::<_, Error>(options.clone(), |_| taps.read().map(drop))
         .unwrap_err();
-    assert!(matches!(error, Error::TapsInUse { .. }), "{error}");
+    assert!(
+        matches!(error, Error::Instrument(InstrumentError::TapsInUse { .. })),
+        "{error}"
+    );
     let cap = story.device.begin(options.clone()).unwrap();
     std::thread::scope(|scope| {
         let begun = scope.spawn(|| story.device.eager::<_, Error>(options.clone(), |_| Ok(())));
         let error = begun.join().unwrap().unwrap_err();
         assert!(
-            matches!(&error, Error::TapsInUse { capture, .. } if capture == "other"),
+            matches!(&error, Error::Instrument(InstrumentError::TapsInUse { capture, .. }) if capture == "other"),
             "{error}"
         );
     });

@@ -5,7 +5,7 @@ mod random;
 
 use std::sync::{Arc, Mutex};
 
-use streamweir::driver::Driver;
+use streamweir::driver::MemoryCalls;
 use streamweir::driver::sim::SimDriver;
 use streamweir::verify::Rule;
 use streamweir::{

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use streamweir::driver::Driver;
+use streamweir::driver::MemoryCalls;
 use streamweir::driver::sim::SimDriver;
 use streamweir::trace::Trace;
 use streamweir::{

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use streamweir::driver::sim::explore::{Bounds, Exploration, ExploreError};
 use streamweir::driver::sim::{Choose, SimBlock, SimDriver, SimFault, SimKernel, TaskId};
 use streamweir::driver::{
-    CaptureMode, Driver, EventScope, ExecHandle, LaunchShape, ModuleImage, ParamSlot, Start,
-    StreamHandle,
+    CaptureCalls, CaptureMode, EventScope, ExecHandle, GraphCalls, LaunchShape, MemoryCalls,
+    ModuleCalls, ModuleImage, ParamSlot, Start, StreamCalls, StreamHandle,
 };
 use streamweir::trace::{AccessMode, ByteRange, RangeSet, Trace};
 

@@ -10,7 +10,9 @@ use streamweir::driver::Start;
 use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
 use streamweir::verify::{Rule, Verdict};
-use streamweir::{CaptureOptions, Detached, Device, DeviceStream, Error, Persistent, Verify};
+use streamweir::{
+    CaptureOptions, Detached, Device, DeviceStream, EngineError, Error, Persistent, Verify,
+};
 
 use super::super::{Outcome, ensure, refused};
 use super::LEN;
@@ -84,9 +86,10 @@ pub(super) fn without_capture(device: &Device, _: &Image) -> Outcome {
         device.attach(&stream, "nothing"),
         "a stream that does not capture",
     )?;
-    ensure(matches!(error, Error::NotCapturing { .. }), || {
-        error.to_string()
-    })
+    ensure(
+        matches!(error, Error::Engine(EngineError::NotCapturing { .. })),
+        || error.to_string(),
+    )
 }
 
 /// cudarc's event tracking is on, as it is by default. Our own part of a capture
@@ -132,7 +135,7 @@ pub(super) fn tracked(_: &Device, image: &Image) -> Outcome {
     let copied = engine.memcpy_dtod(&*slice, &mut other);
     let error = refused(attached.detach(), "a capture that is broken")?;
     ensure(
-        matches!(&error, Error::EngineCaptureBroken { slices, .. } if slices == &["keys"]),
+        matches!(&error, Error::Engine(EngineError::CaptureBroken { slices, .. }) if slices == &["keys"]),
         || format!("{error}; the copy: {copied:?}"),
     )?;
     ensure(error.to_string().contains("disable_event_tracking"), || {

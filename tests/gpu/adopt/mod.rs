@@ -9,7 +9,7 @@ use streamweir::cudarc::driver::CudaContext;
 use streamweir::driver::StreamHandle;
 use streamweir::kernels::dsv4::Image;
 use streamweir::kernels::dsv4::testing::add_one;
-use streamweir::{Device, DeviceStream, Error, Persistent};
+use streamweir::{Device, DeviceStream, EngineError, Error, Persistent};
 
 use super::{Outcome, Test, ensure, refused};
 
@@ -142,9 +142,10 @@ fn default_streams(_: &Device, _: &Image) -> Outcome {
             DeviceStream::from_raw(&device, "default", StreamHandle(raw), context.clone())
         };
         let error = refused(adopted, "a default stream")?;
-        ensure(matches!(error, Error::LegacyStream { .. }), || {
-            error.to_string()
-        })?;
+        ensure(
+            matches!(error, Error::Engine(EngineError::LegacyStream { .. })),
+            || error.to_string(),
+        )?;
     }
     Ok(())
 }

@@ -10,6 +10,8 @@ use crate::layout::LatentPages;
 use crate::reference;
 
 mod latent;
+mod page_table;
+mod pool;
 
 pub(super) const CASES: &[Case] = &[
     case!(gather_attention),
@@ -17,7 +19,7 @@ pub(super) const CASES: &[Case] = &[
     latent::SPARSE_SWEEP,
     latent::PAGED,
     latent::PAGED_SWEEP,
-    latent::CHECK,
+    page_table::CHECK,
 ];
 
 fn gather_attention(bench: &mut Bench<'_>, size: Size) -> Outcome {

@@ -7,7 +7,7 @@ use streamweir_trace::{Buffer, BufferId, BufferKind, ByteRange, NodeId, Trace};
 use streamweir_verify::Report;
 
 use super::element::ElementKind;
-use crate::error::{Error, Result};
+use crate::error::{Error, InstrumentError, Result};
 
 /// One copy.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Readings {
     /// commands and their buffers are the same in both.
     ///
     /// # Errors
-    /// [`Error::OtherRecording`] when they are not.
+    /// [`InstrumentError::OtherRecording`](crate::InstrumentError::OtherRecording) when they are not.
     pub fn compare(&self, seen: &Self) -> Result<Differential> {
         let pairs = self.taps.iter().zip(&seen.taps);
         let odd = pairs
@@ -121,13 +121,13 @@ impl Readings {
                 let tap = readings.taps.get(at);
                 tap.map_or("nothing more".to_owned(), Tap::title)
             };
-            return Err(Error::OtherRecording {
+            return Err(Error::Instrument(InstrumentError::OtherRecording {
                 expected: self.name.clone(),
                 seen: seen.name.clone(),
                 at,
                 expected_has: what(self),
                 seen_has: what(seen),
-            });
+            }));
         }
         let mut result = Differential {
             compared: self.len(),

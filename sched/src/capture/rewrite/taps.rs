@@ -35,7 +35,7 @@ use streamweir_base::sync::Mutex;
 
 use super::readings::{Readings, Tap};
 use crate::device::{Device, DeviceInner, Persistent};
-use crate::error::{Error, Result};
+use crate::error::{Error, InstrumentError, Result};
 
 /// The least that is taken of the device's memory at once; as much as there is
 /// already, as long as that is not more than the other.
@@ -165,10 +165,10 @@ impl Taps {
     }
 
     fn in_use(&self, capture: &str) -> Error {
-        Error::TapsInUse {
+        Error::Instrument(InstrumentError::TapsInUse {
             taps: self.name.to_string(),
             capture: capture.to_owned(),
-        }
+        })
     }
 
     /// Room for a copy of `bytes` bytes.

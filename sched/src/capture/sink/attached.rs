@@ -13,7 +13,7 @@ use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
-use crate::error::{During, Error, Result};
+use crate::error::{During, EngineError, Error, Result};
 use crate::graph::{GroupInner, Keep};
 
 pub(in crate::capture) struct Attached {
@@ -81,9 +81,9 @@ impl Sink for Attached {
                 graph,
                 frontier: frontier.to_vec(),
             }),
-            _ => Err(Error::NotCapturing {
+            _ => Err(Error::Engine(EngineError::NotCapturing {
                 stream: origin.to_string(),
-            }),
+            })),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::capture::early;
 use crate::capture::lane::Lane;
 use crate::capture::recording::{Draft, Recording, What};
 use crate::device::{KernelInfo, LoadedKernel};
-use crate::error::{Error, Result};
+use crate::error::{Error, KernelError, Result};
 use crate::kernel::{Bound, Given, Kernel};
 
 impl<L: Lane> Stream<L> {
@@ -40,9 +40,11 @@ impl<L: Lane> Stream<L> {
                 device: self.recorder.device.reclaim.info(),
                 next: 0,
             })
-            .map_err(|why| Error::Arguments {
-                kernel: K::SYMBOL.to_owned(),
-                why,
+            .map_err(|why| {
+                Error::Kernel(KernelError::Arguments {
+                    kernel: K::SYMBOL.to_owned(),
+                    why,
+                })
             })
         };
         self.launch_with(kernel, &args, &[], shape, line)
@@ -120,11 +122,11 @@ fn apart(info: &KernelInfo, bound: &[Bound]) -> Result<()> {
             if same && info.signature.in_place.iter().any(allowed) {
                 continue;
             }
-            return Err(Error::SharedBytes {
+            return Err(Error::Kernel(KernelError::SharedBytes {
                 kernel: info.signature.symbol.to_owned(),
                 first: first.to_owned(),
                 second: second.to_owned(),
-            });
+            }));
         }
     }
     Ok(())

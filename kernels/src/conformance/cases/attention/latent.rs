@@ -1,4 +1,4 @@
-//! Attention over fp8 latents, and the look over page tables.
+//! Attention over fp8 latents.
 
 use half::{bf16, f16};
 use streamweir_sched::driver::LaunchShape;
@@ -6,8 +6,9 @@ use streamweir_sched::kernel::Kernel;
 
 use super::super::super::bench::{Bench, arg, close_to, equal, widen};
 use super::super::{HALF, Outcome};
+use super::pool::{Pool, beyond, slots};
 use crate::conformance::{Case, Failure, Size};
-use crate::dsv4::{self, AttentionSplits, PageFaults};
+use crate::dsv4::{self, AttentionSplits};
 use crate::layout::LatentFp8Pages;
 use crate::reference;
 
@@ -46,8 +47,6 @@ pub(super) const PAGED_SWEEP: Case = case("paged_attention_sweep", |bench, size|
         paged(bench, job, per_page)
     })
 });
-
-pub(super) const CHECK: Case = case("check_page_table", check);
 
 const fn case(name: &'static str, body: fn(&mut Bench<'_>, Size) -> Outcome) -> Case {
     Case { name, body }
@@ -122,91 +121,6 @@ fn sweep(size: Size, mut run: impl FnMut(Job) -> Outcome) -> Outcome {
         run(job).map_err(|failure| Failure::new(format!("{job:?}: {failure}")))?;
     }
     Ok(())
-}
-
-/// A pool of fp8 latents with random content, every slot of it.
-struct Pool {
-    bytes: Vec<u8>,
-    pages: LatentFp8Pages,
-    at: u64,
-}
-
-impl Pool {
-    fn new(bench: &mut Bench<'_>, pages: LatentFp8Pages, magnitude: i32) -> Result<Self, Failure> {
-        let layout = *pages.layout();
-        let nope = LatentFp8Pages::NOPE as usize;
-        let mut bytes = vec![0xff; layout.pool_bytes() as usize];
-        for slot in 0..layout.slots() as i32 {
-            let (Some(values), Some(scales)) =
-                (layout.value_offset(slot), layout.scale_position(slot))
-            else {
-                return Err(Failure::new(format!("slot {slot} is in no page")));
-            };
-            let (values, scales) = (values as usize, scales as usize);
-            for eight in bytes[values..values + nope].chunks_exact_mut(8) {
-                eight.copy_from_slice(&bench.next().to_le_bytes());
-                for code in eight {
-                    // The pattern that is not a number is in no cache.
-                    *code ^= u8::from(*code & 0x7f == 0x7f);
-                }
-            }
-            for pair in
-                bytes[values + nope..values + layout.value_bytes() as usize].chunks_exact_mut(2)
-            {
-                let value = bench.unit() * (magnitude as f32).exp2();
-                pair.copy_from_slice(&bf16::from_f32(value).to_le_bytes());
-            }
-            // Values up to about 2 by powers of two, now and then far smaller.
-            for scale in &mut bytes[scales..scales + layout.scale_bytes() as usize] {
-                *scale = match bench.below(16) {
-                    0 => 0,
-                    step => (115 + (step % 6) as i32 + magnitude) as u8,
-                };
-            }
-        }
-        Ok(Self {
-            at: bench.upload(&bytes)?,
-            bytes,
-            pages,
-        })
-    }
-
-    fn slots(&self) -> u32 {
-        self.pages.layout().slots() as u32
-    }
-
-    fn latent(&self, slot: i32) -> Option<Vec<f64>> {
-        reference::latent_at(&self.bytes, &self.pages, slot)
-    }
-}
-
-/// `count` slots for each token: token 0 has all, token 1 none, the others some,
-/// with gaps; the first slot beyond the pool stands in the row of the last token.
-fn slots(bench: &mut Bench<'_>, tokens: u32, count: u32, pool: &Pool) -> Vec<i32> {
-    let mut slots = Vec::new();
-    for token in 0..tokens {
-        let kept = match token {
-            0 => count,
-            1 => 0,
-            _ => bench.below(count + 1),
-        };
-        for at in 0..count {
-            let gap = token > 1 && bench.below(8) == 0;
-            slots.push(match at < kept && !gap {
-                true => bench.below(pool.slots()) as i32,
-                false => -1,
-            });
-        }
-    }
-    if let Some(last) = slots.last_mut() {
-        *last = pool.slots() as i32;
-    }
-    slots
-}
-
-fn beyond(slots: &[i32], pool: &Pool) -> u32 {
-    let bad = |slot: &&i32| **slot >= 0 && **slot as u32 >= pool.slots();
-    slots.iter().filter(bad).count() as u32
 }
 
 /// What all jobs have: queries, sinks and a window.
@@ -401,60 +315,4 @@ fn paged(bench: &mut Bench<'_>, job: Job, per_page: u32) -> Outcome {
         &pool.pages,
     )?;
     common.compare::<dsv4::paged_attention>(bench, splits, shape, second)
-}
-
-fn check(bench: &mut Bench<'_>, size: Size) -> Outcome {
-    const PAGES: u32 = 50;
-    let (stride, per_page) = (size.entries.div_ceil(64), 64);
-    let tokens = size.tokens;
-    let mut table: Vec<i32> = (0..tokens * stride)
-        .map(|_| bench.below(PAGES) as i32)
-        .collect();
-    let lens = super::super::lengths(bench, size);
-    let used = |token: u32| {
-        let len = lens[token as usize].clamp(0, (stride * per_page) as i32) as u32;
-        len.div_ceil(per_page)
-    };
-    // One table that is right as far as the lengths reach, one that is not.
-    for token in 0..tokens {
-        for column in used(token)..stride {
-            table[(token * stride + column) as usize] = -7;
-        }
-    }
-    let mut wrong = table.clone();
-    let mut expected = PageFaults {
-        count: 0,
-        first: None,
-    };
-    for token in (0..tokens).rev().filter(|&token| used(token) > 0) {
-        let column = bench.below(used(token));
-        wrong[(token * stride + column) as usize] =
-            [PAGES as i32, -1, i32::MAX][token as usize % 3];
-        expected.count += 1;
-        expected.first = Some((token, column));
-    }
-    let shape = dsv4::check_page_table::shape(tokens, stride, per_page)?;
-    let lens_at = bench.upload(&lens)?;
-    for (table, expected) in [
-        (&table, PageFaults::read(PageFaults::NONE, stride)),
-        (&wrong, expected),
-    ] {
-        let found = bench.upload(&PageFaults::NONE)?;
-        let args = vec![
-            arg(bench.upload(table)?),
-            arg(lens_at),
-            arg(found),
-            arg(tokens),
-            arg(stride),
-            arg(per_page),
-            arg(PAGES),
-        ];
-        bench.launch::<dsv4::check_page_table>(shape, args)?;
-        let found = bench.download::<u32>(found, PageFaults::LEN)?;
-        equal(
-            &[PageFaults::read([found[0], found[1]], stride)],
-            &[expected],
-        )?;
-    }
-    Ok(())
 }

@@ -1,13 +1,21 @@
 //! What can go wrong, by name, and what to do about it.
 
+mod engine;
+mod feed;
+mod instrument;
+mod kernel;
+
+pub use engine::EngineError;
+pub use feed::FeedError;
+pub use instrument::InstrumentError;
+pub use kernel::KernelError;
+
 use std::sync::Arc;
 
 use streamweir_alloc::{AllocError, RegistryError};
 use streamweir_hal::driver::{DriverError, ErrorClass};
 use streamweir_verify::{Report, VerifyError};
 use thiserror::Error;
-
-use crate::kernel::Refusal;
 
 /// The error of every operation of this crate.
 ///
@@ -43,6 +51,22 @@ pub enum Error {
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Adopt(#[from] streamweir_hal::cuda::AdoptError),
+
+    /// A kernel is not what it is declared to be, or its arguments are not.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+
+    /// A feed refuses a step or a slot.
+    #[error(transparent)]
+    Feed(#[from] FeedError),
+
+    /// An engine's stream or capture cannot be worked in.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+
+    /// Taps, readings or times are not to be had.
+    #[error(transparent)]
+    Instrument(#[from] InstrumentError),
 
     /// The verifier found hazards, and the capture was to refuse them.
     #[error("capture \"{capture}\" is refused: {} hazard(s)\n\n{report}", report.hazards_total)]
@@ -124,18 +148,6 @@ pub enum Error {
         recorded: String,
         /// The capture or the stream that was to record it, too.
         by: String,
-    },
-
-    /// An engine's capture with pools of a replay group, and nobody vouches for its
-    /// replays.
-    #[error(
-        "attaching to stream \"{stream}\" with replay group \"{group}\": the engine's replays take no turns with the group's graphs, and would share its arena. Leave the group out, or promise by the unsafe `CaptureOptions::replays_take_turns` that no two of them are ever in flight together"
-    )]
-    EngineInGroup {
-        /// The engine's stream.
-        stream: String,
-        /// The group.
-        group: String,
     },
 
     /// An earlier failure broke the capture; nothing can be recorded in it.
@@ -250,38 +262,6 @@ pub enum Error {
         capture: String,
     },
 
-    /// The compiled kernel does not have as many parameters as declared.
-    #[error(
-        "kernel `{kernel}` is declared with {declared} parameters, but its code takes {actual}"
-    )]
-    ParamCount {
-        /// The declaration.
-        kernel: String,
-        /// Parameters of the declaration.
-        declared: usize,
-        /// Parameters of the code.
-        actual: usize,
-    },
-
-    /// A parameter of the compiled kernel is elsewhere or of another size.
-    #[error(
-        "parameter `{param}` of kernel `{kernel}` is declared with {declared_size} bytes at offset {declared_offset}, but its code takes {actual_size} bytes at offset {actual_offset}"
-    )]
-    ParamShape {
-        /// The kernel.
-        kernel: String,
-        /// The parameter.
-        param: String,
-        /// Declared size in bytes.
-        declared_size: u32,
-        /// Declared offset in bytes.
-        declared_offset: u32,
-        /// Size in the code.
-        actual_size: u32,
-        /// Offset in the code.
-        actual_offset: u32,
-    },
-
     /// A length that does not fit the buffer.
     #[error("buffer \"{buffer}\" has {has} elements; {what}")]
     Length {
@@ -291,77 +271,6 @@ pub enum Error {
         has: usize,
         /// What was asked of it.
         what: String,
-    },
-
-    /// Arguments that a kernel does not take.
-    #[error("kernel {kernel}: {why}")]
-    Arguments {
-        /// The kernel.
-        kernel: String,
-        /// What its check says.
-        #[source]
-        why: Refusal,
-    },
-
-    /// Two arguments with bytes in common, of which the kernel writes one.
-    #[error(
-        "kernel {kernel}: `{first}` and `{second}` are given bytes in common, and the kernel writes \
-         one of them; give them apart, or say in the declaration that they may be the same: \
-         `#[in_place({first}, {second})]`"
-    )]
-    SharedBytes {
-        /// The kernel.
-        kernel: String,
-        /// One parameter.
-        first: String,
-        /// The other.
-        second: String,
-    },
-
-    /// A slot that a copy of this step may still use.
-    #[error(
-        "the slot of \"{buffer}\" for step {step} of feed \"{feed}\" is in flight; write or receive it once a step, and open the next step for more"
-    )]
-    SlotInFlight {
-        /// The staging or readback buffer.
-        buffer: String,
-        /// The feed.
-        feed: String,
-        /// The number of the step.
-        step: u64,
-    },
-
-    /// A slot that holds nothing of the step that was asked for.
-    #[error(
-        "the slot of \"{buffer}\" holds nothing of step {step} of feed \"{feed}\": it was not used in that step, or a later step has it now; read results before the ring comes round, or make the feed deeper"
-    )]
-    SlotUnused {
-        /// The staging or readback buffer.
-        buffer: String,
-        /// The feed.
-        feed: String,
-        /// The number of the step.
-        step: u64,
-    },
-
-    /// A step of another feed than the one that the slots belong to.
-    #[error("\"{buffer}\" belongs to feed \"{feed}\" and was used with another; make one for each")]
-    OtherFeed {
-        /// The staging or readback buffer.
-        buffer: String,
-        /// Its feed.
-        feed: String,
-    },
-
-    /// A step on a stream that an engine is capturing.
-    #[error(
-        "stream \"{stream}\" is being captured, and a step of feed \"{feed}\" would become part of that capture; open the step before it or after it"
-    )]
-    StreamCaptures {
-        /// The feed.
-        feed: String,
-        /// The stream.
-        stream: String,
     },
 
     /// A copy between overlapping bytes, which a device does in any order.
@@ -401,37 +310,6 @@ pub enum Error {
         why: &'static str,
     },
 
-    /// The legacy default stream, which cannot be captured and orders itself
-    /// against all others.
-    #[error(
-        "stream \"{stream}\" is the legacy default stream, which cannot take part in a capture; create a stream (non-blocking) and run the engine on it"
-    )]
-    LegacyStream {
-        /// The name it was to have.
-        stream: String,
-    },
-
-    /// `attach` on a stream that is not capturing.
-    #[error("stream \"{stream}\" is not capturing; begin the engine's capture before `attach`")]
-    NotCapturing {
-        /// The stream.
-        stream: String,
-    },
-
-    /// `attach` or `detach` on a stream whose capture the engine, or a library
-    /// that it called, has broken.
-    #[error(
-        "the engine's capture on stream \"{stream}\" is broken: a call in it was one that a capture does not allow{}; end it, mend the call and capture again",
-        tracked(slices)
-    )]
-    EngineCaptureBroken {
-        /// The stream.
-        stream: String,
-        /// The adopted slices whose events cudarc would touch when it is called
-        /// with them inside a capture: the usual cause.
-        slices: Vec<String>,
-    },
-
     /// An edge of a graph between nodes of which one is not listed.
     #[error(
         "graph \"{capture}\" has an edge at {node}, which the driver does not list among its nodes; the graph was changed while it was read, or the driver is broken"
@@ -452,31 +330,6 @@ pub enum Error {
         levels: usize,
     },
 
-    /// A parameter that the code takes as a pointer to constants is declared as
-    /// written.
-    #[error(
-        "parameter `{param}` of kernel `{kernel}` is declared as {declared}, but the kernel's name says that it is a pointer to const; declare it `In`"
-    )]
-    ConstParam {
-        /// The kernel.
-        kernel: String,
-        /// The parameter.
-        param: String,
-        /// How it is declared.
-        declared: streamweir_trace::AccessMode,
-    },
-
-    /// Nodes of a graph could not be timed.
-    #[error("{node} of graph \"{graph}\" was not timed: {why}")]
-    NotTimed {
-        /// The graph.
-        graph: String,
-        /// The node.
-        node: String,
-        /// Why.
-        why: &'static str,
-    },
-
     /// The writes of a graph could not be looked for.
     #[error("the writes of graph \"{capture}\" were not inferred: {why}")]
     Infer {
@@ -484,36 +337,6 @@ pub enum Error {
         capture: String,
         /// Why, and what to do.
         why: String,
-    },
-
-    /// Taps that another capture records with at this moment.
-    #[error(
-        "taps \"{taps}\" are in use by capture \"{capture}\"; they hold one recording: end it first, \
-         or make taps of its own for each capture"
-    )]
-    TapsInUse {
-        /// The taps.
-        taps: String,
-        /// The capture.
-        capture: String,
-    },
-
-    /// Readings of two recordings that are not the same.
-    #[error(
-        "\"{seen}\" is not a run of the same recording as \"{expected}\": copy {at} is of {seen_has}, not \
-         of {expected_has}; compare runs of one closure with the same sizes"
-    )]
-    OtherRecording {
-        /// The readings that were compared with.
-        expected: String,
-        /// The readings that were compared.
-        seen: String,
-        /// The first copy that is of something else.
-        at: usize,
-        /// What it is of there.
-        expected_has: String,
-        /// What it is of here.
-        seen_has: String,
     },
 
     /// The driver recorded something else than one node for one launch.
@@ -598,16 +421,3 @@ impl<T> During<T> for std::result::Result<T, DriverError> {
 
 /// A name that many handles share.
 pub(crate) type Name = Arc<str>;
-
-/// What is said of slices that cudarc tracks.
-fn tracked(slices: &[String]) -> String {
-    if slices.is_empty() {
-        return String::new();
-    }
-    format!(
-        ". cudarc tracks the use of \"{}\" by events, and a cudarc call with such a slice inside a \
-         capture waits for an event from before it: call `CudaContext::disable_event_tracking` before \
-         the slices are made",
-        slices.join("\", \"")
-    )
-}

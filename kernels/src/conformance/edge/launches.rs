@@ -1,116 +1,25 @@
-//! The promise of each declaration, tried: no launch that its check lets through
-//! touches anything but the buffers, whatever these contain.
-//!
-//! Each kernel has one launch here, in buffers of exactly the lengths that it asks for.
-//! [`short`] makes one of them an element shorter at a time, [`hostile`] fills all of
-//! them with lengths, ids and slots that nothing has.
+//! One launch of each kernel, in buffers of exactly the lengths that it asks for.
 
-use std::any::TypeId;
-use std::cell::RefCell;
+use streamweir_sched::Error;
+use streamweir_sched::kernel::{Kernel, Signature};
 
-use streamweir_sched::kernel::{Element, Kernel, Refusal, Role, Signature};
-use streamweir_sched::{CheckedArgs, Device, Dyn, Error, Persistent};
-
-use super::Failure;
-use super::random::Random;
+use super::maker::{
+    ENTRIES, EPSILON, HEADS, Maker, PAGES, ROPE_ROWS, SLOTS, SPLITS, STRIDE, TOKENS, WIDTH,
+};
 use crate::dsv4::testing::{add_one, fill_words, hadamard_rows, quantise_e4m3, quantise_latent};
 use crate::dsv4::*;
 use crate::layout::{IndexKeyFp8Pages, IndexKeyPages, LatentFp8Pages, LatentPages};
 
-const TOKENS: u32 = 3;
-const HEADS: u32 = 5;
-const WIDTH: u32 = 72;
-const STRIDE: u32 = 4;
-const PAGES: u32 = 6;
-const ENTRIES: u32 = 100;
-const ROPE_ROWS: u32 = 4;
-const SLOTS: u32 = 4;
-const EPSILON: f32 = 1e-6;
-const SPLITS: AttentionSplits = AttentionSplits::new(TOKENS, HEADS, 2);
-
 /// One launch of a kernel.
-struct Launch {
-    signature: fn() -> Signature,
-    run: fn(&Maker<'_>) -> Result<(), Error>,
-}
-
-/// Makes the buffers of a launch, and launches.
-struct Maker<'a> {
-    device: &'a Device,
-    code: &'a Code,
-    /// The buffer that is an element too short.
-    short: Option<&'static str>,
-    /// What the buffers are filled from.
-    random: RefCell<Random>,
-}
-
-impl Maker<'_> {
-    fn buffer<T: Element>(&self, name: &'static str, len: u64) -> Result<Persistent<T>, Error> {
-        let len = len as usize - usize::from(self.short == Some(name));
-        let random = &mut *self.random.borrow_mut();
-        let bytes: Vec<u8> = match TypeId::of::<T>() == TypeId::of::<i32>() {
-            true => (0..len)
-                .flat_map(|_| number(random).to_le_bytes())
-                .collect(),
-            false => (0..len * size_of::<T>())
-                .map(|_| random.next() as u8)
-                .collect(),
-        };
-        let buffer = self.device.persistent(name, len)?;
-        let values: Vec<T> = bytes
-            .chunks_exact(size_of::<T>())
-            .map(bytemuck::pod_read_unaligned)
-            .collect();
-        buffer.upload(&values)?;
-        Ok(buffer)
-    }
-
-    fn tokens<T: Element>(&self, name: &'static str, each: u32) -> Result<Persistent<T>, Error> {
-        self.buffer(name, u64::from(TOKENS) * u64::from(each))
-    }
-
-    fn launch<K: Shipped, A: CheckedArgs<K, Dyn>>(&self, args: A) -> Result<(), Error> {
-        let kernel = self.code.kernel::<K>()?;
-        let shared = sparse_attention::shape(&SPLITS, self.device.info().capability);
-        if [sparse_attention::SYMBOL, paged_attention::SYMBOL].contains(&K::SYMBOL)
-            && let Ok(shape) = shared
-        {
-            kernel.allow_shared(shape.shared_bytes)?;
-        }
-        self.device
-            .eager::<_, Error>(K::SYMBOL, |run| run.origin().launch(&kernel, args))?;
-        self.device.synchronize()
-    }
-}
-
-/// A length, an id or a slot, as likely as not one that nothing has.
-fn number(random: &mut Random) -> i32 {
-    const ODD: [i32; 12] = [
-        i32::MIN,
-        i32::MAX,
-        i32::MIN + 1,
-        i32::MAX - 1,
-        -1,
-        0,
-        1,
-        PAGES as i32,
-        PAGES as i32 - 1,
-        64 * PAGES as i32,
-        128 * PAGES as i32,
-        ENTRIES as i32 + 1,
-    ];
-    let word = random.next();
-    match word % 4 {
-        0 => (word >> 32) as i32,
-        1 => (word >> 32) as i32 % 128,
-        _ => ODD[(word >> 32) as usize % ODD.len()],
-    }
+pub(super) struct Launch {
+    pub(super) signature: fn() -> Signature,
+    pub(super) run: fn(&Maker<'_>) -> Result<(), Error>,
 }
 
 macro_rules! launches {
     ($($kernel:ident |$m:ident| $args:expr;)+) => {
         /// A launch of each kernel.
-        const LAUNCHES: &[Launch] = &[$(Launch {
+        pub(super) const LAUNCHES: &[Launch] = &[$(Launch {
             signature: <$kernel as Kernel>::signature,
             run: |$m| $m.launch::<$kernel, _>($args),
         },)+];
@@ -444,68 +353,4 @@ launches! {
         layout: latents(),
         rows: TOKENS,
     };
-}
-
-/// The kernels that are launched here, by symbol.
-pub fn launched() -> impl Iterator<Item = &'static str> {
-    LAUNCHES.iter().map(|launch| (launch.signature)().symbol)
-}
-
-/// Launches each kernel with one of its buffers an element too short, each in turn.
-/// Every one of these is refused, by the name of the buffer.
-///
-/// # Errors
-/// The launch that was let through, or refused for another reason.
-pub fn short(device: &Device, code: &Code) -> Result<(), Failure> {
-    for launch in LAUNCHES {
-        let signature = (launch.signature)();
-        for param in signature.params {
-            if param.role == Role::Scalar {
-                continue;
-            }
-            let maker = Maker {
-                device,
-                code,
-                short: Some(param.name),
-                random: RefCell::new(Random(1)),
-            };
-            match (launch.run)(&maker) {
-                Err(Error::Arguments {
-                    why: Refusal::Short { param: found, .. },
-                    ..
-                }) if found == param.name => {}
-                other => {
-                    return Err(Failure::new(format!(
-                        "{} with a short `{}`: {other:?}",
-                        signature.symbol, param.name
-                    )));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Launches each kernel over buffers that are full of what nothing has. On a device
-/// with guards, the guards around every buffer are as they were.
-///
-/// # Errors
-/// The launch that failed, or damaged a guard.
-pub fn hostile(device: &Device, code: &Code, seed: u64) -> Result<(), Failure> {
-    for launch in LAUNCHES {
-        let symbol = (launch.signature)().symbol;
-        let maker = Maker {
-            device,
-            code,
-            short: None,
-            random: RefCell::new(Random(seed)),
-        };
-        let failed = |error: Error| Failure::new(format!("{symbol} with seed {seed}: {error}"));
-        (launch.run)(&maker).map_err(failed)?;
-        let report = device.check_guards().map_err(failed)?;
-        if !report.is_clean() {
-            return Err(Failure::new(format!("{symbol} with seed {seed}: {report}")));
-        }
-    }
-    Ok(())
 }

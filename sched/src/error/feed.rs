@@ -1,0 +1,54 @@
+//! What a feed refuses.
+
+use thiserror::Error;
+
+/// Feeding or reading a step in a way that would tear it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FeedError {
+    /// A slot that a copy of this step may still use.
+    #[error(
+        "the slot of \"{buffer}\" for step {step} of feed \"{feed}\" is in flight; write or receive it once a step, and open the next step for more"
+    )]
+    SlotInFlight {
+        /// The staging or readback buffer.
+        buffer: String,
+        /// The feed.
+        feed: String,
+        /// The number of the step.
+        step: u64,
+    },
+
+    /// A slot that holds nothing of the step that was asked for.
+    #[error(
+        "the slot of \"{buffer}\" holds nothing of step {step} of feed \"{feed}\": it was not used in that step, or a later step has it now; read results before the ring comes round, or make the feed deeper"
+    )]
+    SlotUnused {
+        /// The staging or readback buffer.
+        buffer: String,
+        /// The feed.
+        feed: String,
+        /// The number of the step.
+        step: u64,
+    },
+
+    /// A step of another feed than the one that the slots belong to.
+    #[error("\"{buffer}\" belongs to feed \"{feed}\" and was used with another; make one for each")]
+    OtherFeed {
+        /// The staging or readback buffer.
+        buffer: String,
+        /// Its feed.
+        feed: String,
+    },
+
+    /// A step on a stream that an engine is capturing.
+    #[error(
+        "stream \"{stream}\" is being captured, and a step of feed \"{feed}\" would become part of that capture; open the step before it or after it"
+    )]
+    StreamCaptures {
+        /// The feed.
+        feed: String,
+        /// The stream.
+        stream: String,
+    },
+}
