@@ -17,6 +17,8 @@ pub(crate) struct Context<'a> {
     pub(crate) given: &'a Trace,
     /// The trace with all that its nodes show, which the verdict is about.
     pub(crate) trace: &'a Trace,
+    /// How many of its buffers have a name or an allocation node.
+    pub(crate) named: usize,
     pub(crate) facts: Facts,
     pub(crate) graph: Graph,
     pub(crate) reach: Reach,
@@ -41,6 +43,7 @@ impl<'a> Context<'a> {
         let map = AddressMap::new(trace, &mut accesses);
         Ok(Self {
             given: shown.given(),
+            named: shown.named(),
             trace,
             reach,
             accesses,

@@ -12,6 +12,7 @@
 
 pub(crate) mod known;
 mod life;
+mod made;
 mod map;
 mod shown;
 pub(crate) mod words;

@@ -10,7 +10,7 @@
 //! | operand of a copy or a fill | in a mode that covers it | none more |
 //! | | not | one that is proven, of the buffer that is there at the node |
 //! | | not, and outside of all buffers | one that is proven, of memory without a name; R3 is possible of a fill, since the other side of a copy may be the host's |
-//! | word of a kernel's parameters inside a buffer | an access, a word that the trace lists, or a kept range of the node contains it; or the node's words are left over | none more |
+//! | word of a kernel's parameters inside a buffer, or inside memory that the graph allocates | an access, a word that the trace lists, or a kept range of the node contains it; or the node's words are left over | none more |
 //! | | nothing explains it | one that is possible, of the buffer that is there at the node |
 //! | word inside a buffer that was freed | | none, and R4 is possible |
 //!
@@ -29,6 +29,7 @@ use streamweir_trace::{
 };
 
 use super::known::{Known, KnownMemory, Meaning};
+use super::made::Made;
 use super::words::scan_with;
 use crate::error::VerifyError;
 
@@ -44,6 +45,7 @@ const MOST_SHOWN: usize = 1 << 20;
 pub struct Shown<'a> {
     given: &'a Trace,
     trace: Cow<'a, Trace>,
+    named: usize,
 }
 
 impl<'a> Shown<'a> {
@@ -62,10 +64,31 @@ impl<'a> Shown<'a> {
         let mut trace = Cow::Borrowed(given);
         if given.nodes.iter().any(|node| shows(&node.kind)) {
             let known = KnownMemory::of_trace(given, []);
-            add_operands(&mut trace, given, &known)?;
-            add_words(&mut trace, given, &known);
+            let made = Made::of(given);
+            let at = |address, node| made.at(&known, address, node);
+            if !made.buffers.is_empty() {
+                trace.to_mut().buffers.extend_from_slice(&made.buffers);
+            }
+            let named = trace.buffers.len();
+            add_operands(&mut trace, given, &at)?;
+            add_words(&mut trace, &at);
+            return Ok(Self {
+                given,
+                trace,
+                named,
+            });
         }
-        Ok(Self { given, trace })
+        Ok(Self {
+            given,
+            trace,
+            named: given.buffers.len(),
+        })
+    }
+
+    /// How many buffers have a name or an allocation node: what comes behind them is
+    /// memory that only operands show.
+    pub(crate) fn named(&self) -> usize {
+        self.named
     }
 
     /// The trace as it was given.
@@ -74,7 +97,8 @@ impl<'a> Shown<'a> {
     }
 
     /// The trace with all accesses: those that were declared first, in their
-    /// places, and the memory without a name behind the buffers.
+    /// places; and behind the buffers what the graph allocates and no buffer names,
+    /// and then the memory without a name.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
@@ -154,14 +178,14 @@ impl Operand {
     }
 }
 
-fn add_operands(
+fn add_operands<'m>(
     trace: &mut Cow<'_, Trace>,
     given: &Trace,
-    known: &KnownMemory,
+    known: &impl Fn(u64, NodeId) -> Option<Meaning<'m>>,
 ) -> Result<(), VerifyError> {
     let mut declared: Vec<usize> = (0..given.accesses.len()).collect();
     declared.sort_by_key(|&at| given.accesses[at].node);
-    let bounds = Bounds::of(given);
+    let bounds = Bounds::of(trace);
     let mut outside: Vec<(Operand, ByteRange)> = Vec::new();
     for (node, kind) in given.nodes.iter().enumerate() {
         for operand in Operand::of(NodeId::at(node), &kind.kind) {
@@ -175,10 +199,10 @@ fn add_operands(
                 }
                 for gap in covered.gaps(row) {
                     for part in bounds.cut(gap) {
-                        let meant = known.at(part.start, operand.node).and_then(buffer_of);
+                        let meant = known(part.start, operand.node).and_then(buffer_of);
                         match meant {
                             Some(buffer) => {
-                                let start = given.buffer(buffer).range.start;
+                                let start = trace.buffer(buffer).range.start;
                                 let bytes = ByteRange::new(part.start - start, part.end - start);
                                 let access = Access::new(operand.node, buffer, bytes, operand.mode);
                                 trace.to_mut().add_access(access);
@@ -307,8 +331,8 @@ impl Bounds {
     }
 }
 
-fn add_words(trace: &mut Cow<'_, Trace>, given: &Trace, known: &KnownMemory) {
-    let words = scan_with(given, |_| known);
+fn add_words<'m>(trace: &mut Cow<'_, Trace>, known: &impl Fn(u64, NodeId) -> Option<Meaning<'m>>) {
+    let words = scan_with(trace, known);
     if !words.possible.is_empty() || !words.stray.is_empty() {
         let trace = trace.to_mut();
         trace.possible.extend(words.possible);

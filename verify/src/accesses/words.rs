@@ -44,11 +44,14 @@ pub struct Words {
 /// [`Trace::possible`] and [`Words::stray`] into [`Trace::stray`] to have them
 /// judged where they say more than the buffers of the trace do.
 pub fn scan(trace: &Trace, memory: &KnownMemory) -> Words {
-    scan_with(trace, |_| memory)
+    scan_with(trace, |address, node| memory.at(address, node))
 }
 
-/// The same where it depends on the node which memory a word may mean.
-pub(crate) fn scan_with<'m>(trace: &Trace, memory: impl Fn(NodeId) -> &'m KnownMemory) -> Words {
+/// The same with whatever says what an address means to a node.
+pub(crate) fn scan_with<'m>(
+    trace: &Trace,
+    memory: impl Fn(u64, NodeId) -> Option<Meaning<'m>>,
+) -> Words {
     scan_unexplained(trace, &Explained::of(trace), memory)
 }
 
@@ -111,7 +114,7 @@ impl Explained {
 fn scan_unexplained<'m>(
     trace: &Trace,
     explained: &Explained,
-    memory: impl Fn(NodeId) -> &'m KnownMemory,
+    memory: impl Fn(u64, NodeId) -> Option<Meaning<'m>>,
 ) -> Words {
     let mut words = Words::default();
     let mut seen: HashSet<(BufferId, ByteRange)> = HashSet::new();
@@ -131,7 +134,7 @@ fn scan_unexplained<'m>(
                 if param.pointers().any(|(at, _)| at.abs_diff(offset) < 8) {
                     continue;
                 }
-                let (piece, state) = match memory(node).at(address, node) {
+                let (piece, state) = match memory(address, node) {
                     None => continue,
                     _ if explained
                         .iter()

@@ -132,7 +132,7 @@ pub(super) fn lower(mut dump: Dump) -> Result<Audited, AuditError> {
     for (at, node) in audited.trace.nodes.iter_mut().enumerate() {
         node.analysed &= declared[at] || !matches!(node.kind, NodeKind::Kernel(_));
     }
-    let mut words = scan_with(&audited.trace, of_node);
+    let mut words = scan_with(&audited.trace, |at, node| of_node(node).at(at, node));
     let left_over = |at: u64, node: NodeId| declared[node.index()] && buffers.is_refilled(at);
     words.stray.retain(|word| !left_over(word.at, word.node));
     audited.trace.possible.extend(words.possible);

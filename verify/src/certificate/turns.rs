@@ -16,8 +16,8 @@ use crate::context::Context;
 /// The touched buffers in their turns. False when they hand bytes to each other
 /// in a circle, or there and back: then no sequence holds.
 pub(super) fn turns(context: &Context<'_>) -> (Vec<BufferId>, bool) {
-    // Memory without a name comes last of itself.
-    let buffers = (0..context.given.buffers.len()).map(BufferId::at);
+    // Memory that only operands show comes last of itself.
+    let buffers = (0..context.named).map(BufferId::at);
     let life = |id: BufferId| context.accesses.life(id);
     let mut touched: Vec<BufferId> = buffers.filter(|&id| life(id).count > 0).collect();
     touched.sort_by_key(|&id| life(id).first);
@@ -78,7 +78,7 @@ fn hand_overs(context: &Context<'_>) -> HashSet<(BufferId, BufferId)> {
             }
         }
     }
-    let named = |id: &BufferId| id.index() < context.given.buffers.len();
+    let named = |id: &BufferId| id.index() < context.named;
     pairs.retain(|(first, then)| first != then && named(first) && named(then));
     pairs
 }

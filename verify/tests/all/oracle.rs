@@ -75,10 +75,48 @@ enum Meaning {
     Nothing,
 }
 
-/// The buffer that a byte means to a node: of those that were there the one with
-/// the shortest life, of those the one at the highest address, the longest, the
-/// last; else one that had been freed, the other way round.
-fn meaning(trace: &Trace, byte: u64, node: NodeId) -> Meaning {
+/// What allocation nodes make and no buffer names, byte by byte: neighbouring bytes
+/// of one allocation are one buffer.
+fn unnamed(trace: &Trace) -> Vec<Buffer> {
+    let mut all: Vec<Buffer> = Vec::new();
+    for (at, node) in trace.nodes.iter().enumerate() {
+        let NodeKind::MemAlloc(made) = &node.kind else {
+            continue;
+        };
+        let kind = BufferKind::Graph {
+            alloc: NodeId::at(at),
+            free: None,
+        };
+        for byte in (made.at..made.at + made.bytes).filter(|_| made.at != 0) {
+            let named = trace.buffers.iter().any(|buffer| {
+                let names = match buffer.kind {
+                    BufferKind::Graph { alloc, .. } => alloc == NodeId::at(at),
+                    BufferKind::Scratch { .. } => false,
+                    _ => true,
+                };
+                names && buffer.range.contains_byte(byte)
+            });
+            if named {
+                continue;
+            }
+            match all.last_mut() {
+                Some(last) if last.kind == kind && last.range.end == byte => last.range.end += 1,
+                _ => all.push(Buffer {
+                    name: "unnamed".into(),
+                    kind: kind.clone(),
+                    range: ByteRange::new(byte, byte + 1),
+                    carried: false,
+                }),
+            }
+        }
+    }
+    all
+}
+
+/// The buffer that a byte means to a node: of those that were there one of the first
+/// `named`, the one with the shortest life, of those the one at the highest address,
+/// the longest, the last; else one that had been freed, the other way round.
+fn meaning(trace: &Trace, named: usize, byte: u64, node: NodeId) -> Meaning {
     let (mut there, mut freed) = (Vec::new(), Vec::new());
     for (at, buffer) in trace.buffers.iter().enumerate() {
         let (from, until) = match &buffer.kind {
@@ -93,13 +131,13 @@ fn meaning(trace: &Trace, byte: u64, node: NodeId) -> Meaning {
         let place = (buffer.range.start, buffer.range.end, at);
         if !buffer.range.contains_byte(byte) {
         } else if (from..until).contains(&node.0) {
-            there.push((u32::MAX - (until - from), place));
+            there.push((at < named, u32::MAX - (until - from), place));
         } else if until <= node.0 {
             freed.push(place);
         }
     }
     match (there.iter().max(), freed.iter().min()) {
-        (Some((_, (.., at))), _) => Meaning::Buffer(BufferId::at(*at)),
+        (Some((.., (.., at))), _) => Meaning::Buffer(BufferId::at(*at)),
         (None, Some((.., at))) => Meaning::Freed(BufferId::at(*at)),
         (None, None) => Meaning::Nothing,
     }
@@ -108,7 +146,11 @@ fn meaning(trace: &Trace, byte: u64, node: NodeId) -> Meaning {
 /// The trace with what its nodes show, byte by byte: operands as accesses, words
 /// as possible ones; and the nodes with a word in freed memory.
 fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
-    let mut trace = given.clone();
+    let named = given.buffers.len();
+    let mut with_made = given.clone();
+    with_made.buffers.extend(unnamed(given));
+    let mut trace = with_made.clone();
+    let given = &with_made;
     let (mut outside, mut freed) = (Vec::new(), Vec::new());
     for (at, node) in given.nodes.iter().enumerate() {
         let node_id = NodeId::at(at);
@@ -134,7 +176,7 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
                 if touched(byte, &covers) {
                     continue;
                 }
-                match meaning(given, byte, node_id) {
+                match meaning(given, named, byte, node_id) {
                     Meaning::Buffer(buffer) | Meaning::Freed(buffer) => {
                         let at = byte - given.buffer(buffer).range.start;
                         let bytes = ByteRange::new(at, at + 1);
@@ -165,7 +207,7 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
             if touched(word, &|_| true) || listed || promised {
                 continue;
             }
-            match meaning(given, word, node_id) {
+            match meaning(given, named, word, node_id) {
                 Meaning::Buffer(buffer) => trace.possible.push(PossibleAccess {
                     node: node_id,
                     buffer,
@@ -239,6 +281,7 @@ fn graph_memory(trace: &Trace, count: usize) -> Found {
                 _ => vec![own],
             };
             let start = pieces.iter().map(|bytes| bytes.start).min();
+            // Memory without a name says of no free node whose it is.
             let said = named(id).find_map(|(_, free)| free);
             let free = said.or_else(|| {
                 let frees = trace.nodes.iter().enumerate();

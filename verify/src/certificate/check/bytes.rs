@@ -15,7 +15,7 @@ use super::super::error::CertificateError as Refusal;
 use super::super::form::Certificate;
 use super::frees::GraphMemory;
 use super::order::{Checked, Order, demand, rule};
-use super::table::{Entry, UNNAMED};
+use super::table::{Entry, Memory, UNNAMED};
 
 /// The turns in which buffers come to the bytes that they share, from 1.
 pub(super) struct Turns(HashMap<BufferId, usize>);
@@ -24,7 +24,7 @@ impl Turns {
     /// The turns that the certificate states: of touched buffers, each once.
     pub(super) fn new(proof: &Certificate, entries: &[Entry]) -> Checked<Self> {
         let touched: HashSet<BufferId> = entries.iter().map(|e| e.access.buffer).collect();
-        // Memory in no buffer comes last, wherever it shares bytes.
+        // Memory that only operands show comes last, wherever it shares bytes.
         let mut turns = HashMap::from([(UNNAMED, usize::MAX)]);
         for (turn, &buffer) in (1..).zip(&proof.turns) {
             let new = touched.contains(&buffer) && turns.insert(buffer, turn).is_none();
@@ -63,7 +63,7 @@ pub(super) struct Run {
 
 /// Plays all accesses: R1, R2, R3, R4, R8, R11 and R13.
 pub(super) fn accesses(
-    trace: &Trace,
+    buffers: &Memory<'_>,
     order: &Order,
     memory: &GraphMemory,
     turns: &Turns,
@@ -87,13 +87,13 @@ pub(super) fn accesses(
     {
         let buffer = match access.buffer {
             UNNAMED => &unnamed,
-            id => trace.buffer(id),
+            id => buffers.buffer(id),
         };
         foreign_memory(buffer, &access)?;
         owner_gone(buffer, order, &access)?;
         freed_too_early(buffer, order, memory, &access)?;
         in_graph_memory(buffer, order, memory, &access, addresses)?;
-        library_state(trace, buffer, &access)?;
+        library_state(buffers.trace, buffer, &access)?;
         access.bytes = ByteRange::default();
         // A word says nothing if its node declares all of those bytes.
         let of = (access.node, access.buffer);
@@ -108,7 +108,7 @@ pub(super) fn accesses(
             run.in_turn(buffer, &access, turn)
         })?;
     }
-    kept(trace, turns, &mut map)
+    kept(buffers.trace, turns, &mut map)
 }
 
 /// R3: memory that only the driver knows is kept by somebody.

@@ -24,7 +24,7 @@ use streamweir_trace::{
 use self::bytes::{Run, Touch, Turns, accesses};
 use self::frees::GraphMemory;
 use self::order::{Checked, Order, demand, nodes, rule};
-use self::table::table;
+use self::table::{Memory, table, unnamed};
 use super::about::About;
 use super::error::CertificateError as Refusal;
 use super::form::Certificate;
@@ -48,9 +48,11 @@ pub fn check(trace: &Trace, proof: &Certificate) -> Result<(), Refusal> {
     freed_without_cause(trace, &memory)?;
     not_analysed(trace, proof, &memory)?;
     co_residency(trace, proof, &order)?;
-    let entries = table(trace)?;
+    let made = unnamed(trace);
+    let entries = table(trace, &made)?;
     let turns = Turns::new(proof, &entries)?;
-    accesses(trace, &order, &memory, &turns, entries)
+    let buffers = Memory { trace, made: &made };
+    accesses(&buffers, &order, &memory, &turns, entries)
 }
 
 /// R3: nothing is in unknown memory.

@@ -27,8 +27,37 @@ pub(super) struct Entry {
     pub(super) addresses: ByteRange,
 }
 
-/// Every access of at least one byte.
-pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
+/// What the graph allocates and no buffer names, as buffers whose numbers go on
+/// behind those of the trace: of each allocation node the runs of bytes that are in no
+/// buffer of its own, and in none but scratch and the graph's other memory.
+pub(super) fn unnamed(trace: &Trace) -> Vec<Buffer> {
+    let mut all = Vec::new();
+    for (at, node) in trace.nodes.iter().enumerate() {
+        let alloc = NodeId::at(at);
+        let NodeKind::MemAlloc(made) = &node.kind else {
+            continue;
+        };
+        let names = |buffer: &&Buffer| match buffer.kind {
+            BufferKind::Graph { alloc: of, .. } => of == alloc,
+            BufferKind::Scratch { .. } => false,
+            _ => true,
+        };
+        let named = trace.buffers.iter().filter(names);
+        let named: RangeSet = named.map(|buffer| buffer.range).collect();
+        let bytes = ByteRange::from_len(made.at, made.bytes).filter(|_| made.at != 0);
+        for range in named.gaps(bytes.unwrap_or_default()) {
+            all.push(Buffer {
+                kind: BufferKind::Graph { alloc, free: None },
+                carried: false,
+                ..Buffer::persistent("", range)
+            });
+        }
+    }
+    all
+}
+
+/// Every access of at least one byte. `made` is what no buffer names.
+pub(super) fn table(trace: &Trace, made: &[Buffer]) -> Result<Vec<Entry>, Refusal> {
     let mut all: Vec<Entry> = Vec::new();
     for access in &trace.accesses {
         all.extend(entry(trace, *access, true));
@@ -38,11 +67,12 @@ pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
         let access = Access::new(word.node, word.buffer, word.bytes, mode);
         all.extend(entry(trace, access, false));
     }
-    let made = trace.nodes.iter().filter_map(|node| match &node.kind {
+    let allocs = trace.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::MemAlloc(alloc) if alloc.at != 0 => ByteRange::from_len(alloc.at, alloc.bytes),
         _ => None,
     });
-    let made: RangeSet = made.collect();
+    let allocated: RangeSet = allocs.collect();
+    let buffers = Memory { trace, made };
     // What is stated of a node, by node.
     let mut stated: Vec<Vec<Entry>> = vec![Vec::new(); trace.nodes.len()];
     for entry in &all {
@@ -65,7 +95,7 @@ pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
                     (to, to_pitch, AccessMode::Write),
                 ] {
                     for row in rows_of(start, bytes, rows, pitch) {
-                        operand(trace, id, mode, row, &stated[at], &mut all)?;
+                        operand(&buffers, id, mode, row, &stated[at], &mut all)?;
                     }
                 }
             }
@@ -79,16 +109,16 @@ pub(super) fn table(trace: &Trace) -> Result<Vec<Entry>, Refusal> {
                 } = fill.flattened();
                 for row in rows_of(to, bytes, rows, pitch) {
                     let known = all.len();
-                    operand(trace, id, AccessMode::Write, row, &stated[at], &mut all)?;
+                    operand(&buffers, id, AccessMode::Write, row, &stated[at], &mut all)?;
                     // A fill is of device memory, which somebody must keep if the
                     // graph does not allocate it.
                     let lost = |entry: &Entry| {
-                        entry.access.buffer == UNNAMED && !made.covers(&entry.addresses)
+                        entry.access.buffer == UNNAMED && !allocated.covers(&entry.addresses)
                     };
                     refuse_if("R3", id, all[known..].iter().any(lost))?;
                 }
             }
-            NodeKind::Kernel(kernel) => words(trace, id, &kernel.params, &stated[at], &mut all)?,
+            NodeKind::Kernel(kernel) => words(&buffers, id, &kernel.params, &stated[at], &mut all)?,
             _ => {}
         }
     }
@@ -129,7 +159,7 @@ fn rows_of(start: u64, bytes: u64, rows: u64, pitch: u64) -> Vec<ByteRange> {
 /// Adds the bytes of an operand that its node does not declare in a mode that
 /// covers it.
 fn operand(
-    trace: &Trace,
+    buffers: &Memory<'_>,
     node: NodeId,
     mode: AccessMode,
     row: ByteRange,
@@ -145,8 +175,9 @@ fn operand(
     if covering.iter().any(|known| known.contains(&row)) {
         return Ok(());
     }
-    let buffers = trace.buffers.iter().map(|buffer| buffer.range);
-    let bounds = covering.iter().copied().chain(buffers);
+    let ranges = buffers.trace.buffers.iter().chain(buffers.made);
+    let ranges = ranges.map(|buffer| buffer.range);
+    let bounds = covering.iter().copied().chain(ranges);
     let mut cuts: Vec<u64> = bounds.flat_map(|range| [range.start, range.end]).collect();
     cuts.retain(|&at| row.start < at && at < row.end);
     cuts.extend([row.start, row.end]);
@@ -156,7 +187,7 @@ fn operand(
         if covering.iter().any(|known| known.contains(&part)) {
             continue;
         }
-        let buffer = there(trace, part.start, node)?.unwrap_or(UNNAMED);
+        let buffer = buffers.there(part.start, node)?.unwrap_or(UNNAMED);
         all.push(Entry {
             access: Access::new(node, buffer, ByteRange::default(), mode),
             declared: true,
@@ -169,7 +200,7 @@ fn operand(
 /// Adds the buffers that words of parameters point into, where nothing explains
 /// the word.
 fn words(
-    trace: &Trace,
+    buffers: &Memory<'_>,
     node: NodeId,
     params: &[Param],
     stated: &[Entry],
@@ -188,48 +219,69 @@ fn words(
             let at = (skip + 8 * place) as u32;
             let explained = param.pointers().any(|(of, _)| of.abs_diff(at) < 8)
                 || stated.iter().any(|e| e.addresses.contains_byte(address))
-                || trace.promises.iter().any(|promise| {
+                || buffers.trace.promises.iter().any(|promise| {
                     promise.nodes.contains(&node) && promised(&promise.what, address)
                 });
             if address == 0 || explained {
                 continue;
             }
-            if let Some(buffer) = there(trace, address, node)? {
-                let whole = ByteRange::new(0, trace.buffer(buffer).range.len());
-                let access = Access::new(node, buffer, whole, AccessMode::ReadWrite);
-                all.extend(entry(trace, access, false));
+            if let Some(id) = buffers.there(address, node)? {
+                all.push(Entry {
+                    access: Access::new(node, id, ByteRange::default(), AccessMode::ReadWrite),
+                    declared: false,
+                    addresses: buffers.buffer(id).range,
+                });
             }
         }
     }
     Ok(())
 }
 
-/// The buffer that an address means to a node: of those that were there when it
-/// was recorded the one with the shortest life. None where nothing is or was; R4
-/// where all that was there had been freed.
-fn there(trace: &Trace, address: u64, node: NodeId) -> Result<Option<BufferId>, Refusal> {
-    let holds = |buffer: &Buffer| buffer.range.contains_byte(address);
-    let mut freed = false;
-    let mut found = None;
-    for (id, buffer) in (0..).map(BufferId).zip(&trace.buffers) {
-        if !holds(buffer) {
-            continue;
+/// The buffers of a trace, and what the graph allocates and none of them names.
+pub(super) struct Memory<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) made: &'a [Buffer],
+}
+
+impl Memory<'_> {
+    pub(super) fn buffer(&self, id: BufferId) -> &Buffer {
+        let known = self.trace.buffers.len();
+        match id.index().checked_sub(known) {
+            Some(at) => &self.made[at],
+            None => self.trace.buffer(id),
         }
-        let (from, until) = match &buffer.kind {
-            BufferKind::Scratch {
-                alloc,
-                freed_before,
-                ..
-            } => (alloc.before.0, freed_before.map_or(u32::MAX, |free| free.0)),
-            BufferKind::Graph { alloc, .. } => (alloc.0, u32::MAX),
-            _ => (0, u32::MAX),
-        };
-        if from <= node.0 && node.0 < until {
-            let life = Reverse(until - from);
-            found = found.max(Some((life, buffer.range, id)));
-        }
-        freed |= until <= node.0;
     }
-    refuse_if("R4", node, found.is_none() && freed)?;
-    Ok(found.map(|(.., id)| id))
+
+    /// The buffer that an address means to a node: of those that were there when it
+    /// was recorded the one with the shortest life, named ones first. None where
+    /// nothing is or was; R4 where all that was there had been freed.
+    fn there(&self, address: u64, node: NodeId) -> Result<Option<BufferId>, Refusal> {
+        let mut freed = false;
+        let mut found = None;
+        for (id, buffer) in (0..)
+            .map(BufferId)
+            .zip(self.trace.buffers.iter().chain(self.made))
+        {
+            if !buffer.range.contains_byte(address) {
+                continue;
+            }
+            let (from, until) = match &buffer.kind {
+                BufferKind::Scratch {
+                    alloc,
+                    freed_before,
+                    ..
+                } => (alloc.before.0, freed_before.map_or(u32::MAX, |free| free.0)),
+                BufferKind::Graph { alloc, .. } => (alloc.0, u32::MAX),
+                _ => (0, u32::MAX),
+            };
+            if from <= node.0 && node.0 < until {
+                let named = id.index() < self.trace.buffers.len();
+                let life = (named, Reverse(until - from));
+                found = found.max(Some((life, buffer.range, id)));
+            }
+            freed |= until <= node.0;
+        }
+        refuse_if("R4", node, found.is_none() && freed)?;
+        Ok(found.map(|(.., id)| id))
+    }
 }
