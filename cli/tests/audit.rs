@@ -268,6 +268,11 @@ fn drawings_go_to_the_path_or_into_the_folder() {
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let output = audit(&[&race, "--html", &path(&page), "--dot", &path(&graph)]);
     assert_eq!(output.status.code(), Some(1));
+    let events = folder.join("one.chrome.json");
+    let output_again = audit(&[&race, "--chrome", &path(&events)]);
+    assert_eq!(output_again.status.code(), Some(1));
+    let events: Value = serde_json::from_str(&fs::read_to_string(&events).unwrap()).unwrap();
+    assert_eq!(events["streamweir"]["capture"], "moe_inplace_race");
     assert!(
         fs::read_to_string(&page)
             .unwrap()
@@ -278,6 +283,11 @@ fn drawings_go_to_the_path_or_into_the_folder() {
     assert_eq!(output.status.code(), Some(1));
     for name in ["moe_inplace_race", "moe_shared_safe", "moe_shared_safe-2"] {
         assert!(several.join(name).with_extension("html").exists(), "{name}");
+    }
+    audit(&[&race, &safe, "--chrome", &path(&several)]);
+    for name in ["moe_inplace_race", "moe_shared_safe"] {
+        let file = several.join(name).with_extension("chrome.json");
+        assert!(file.exists(), "{name}");
     }
     let nowhere = folder.join("no").join("folder.html");
     assert_eq!(
@@ -413,12 +423,18 @@ fn a_page_is_not_written_over_a_file_that_is_audited() {
         assert_eq!(fs::read_to_string(other.path()).unwrap(), BARE, "{error}");
         error
     };
-    for form in ["--html", "--dot"] {
+    for form in ["--html", "--dot", "--chrome"] {
         let error = refused(&[one.path(), form, one.path()]);
         assert!(error.contains("that is read"), "{error}");
     }
-    let error = refused(&[one.path(), "--html", "/tmp/same", "--dot", "/tmp/same"]);
-    assert!(error.contains("name two"), "{error}");
+    for [form, other] in [
+        ["--html", "--dot"],
+        ["--html", "--chrome"],
+        ["--dot", "--chrome"],
+    ] {
+        let error = refused(&[one.path(), form, "/tmp/same", other, "/tmp/same"]);
+        assert!(error.contains("name two"), "{error}");
+    }
     #[cfg(unix)]
     {
         let link = format!("{}.html", one.path());

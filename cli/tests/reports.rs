@@ -2,7 +2,7 @@
 //!
 //! A block that begins with `$` is run in the root of the repository, and what
 //! follows is compared with what it prints. A line `...` stands for any number
-//! of lines. `graph.dot` lies in a folder of the test's own.
+//! of lines. `graph.dot` and `trace.json` lie in a folder of the test's own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,7 @@ fn printed(command: &str, folder: &Path) -> String {
     let mut words = command.split(' ');
     let program = words.next().expect("a program");
     let words = words.map(|word| match word {
-        "graph.dot" => folder.join(word).to_str().expect("a plain path").to_owned(),
+        "graph.dot" | "trace.json" => folder.join(word).to_str().expect("a plain path").to_owned(),
         _ => word.to_owned(),
     });
     let words: Vec<String> = words.collect();

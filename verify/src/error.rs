@@ -56,6 +56,16 @@ pub enum VerifyError {
         "the steps of the session read from each other in too many ways to look at all of them. Verify it in parts, or name fewer steps in \"reads_from\""
     )]
     TooManyOutputs,
+    /// Times handed to a drawing are not those of its nodes.
+    #[error(
+        "{found} cannot be drawn: a graph of {nodes} nodes has as many times, finite and not negative"
+    )]
+    Times {
+        /// What was handed over.
+        found: String,
+        /// How many nodes the graph has.
+        nodes: usize,
+    },
     /// The matching handed to a reconciliation is not one of these two traces.
     #[error(
         "the matching names {found}, but there are {expected}. Make one entry per read-back node, each a node of the declared trace"

@@ -80,7 +80,7 @@ pub use options::Options;
 pub use reconcile::{
     Difference, Mismatch, driver_trace, reconcile, verify_driver, verify_driver_with,
 };
-pub use report::{Hazard, Member, Report, Stats, Subject, Verdict, dot, html};
+pub use report::{Axis, Hazard, Member, Report, Stats, Subject, Verdict, chrome, dot, html};
 pub use rule::Rule;
 pub use rules::r09_growth::Growth;
 pub use session::{verify_session, verify_session_with};

@@ -14,6 +14,7 @@ mod consumers;
 mod engine;
 mod msrv;
 mod nvrtc;
+mod perfetto;
 mod runner;
 mod semver;
 mod steps;
@@ -74,6 +75,8 @@ enum Task {
 enum Tool {
     /// NVRTC and the CUDA headers, from pinned wheels
     Nvrtc,
+    /// Perfetto's trace_processor, through its package
+    Perfetto,
 }
 
 fn main() -> ExitCode {
@@ -136,6 +139,9 @@ fn run(task: Task) -> Result<(), Stop> {
                 .map_err(|_| Stop::Reported)
         }
         Task::Setup { tool: Tool::Nvrtc } => Ok(nvrtc::set_up(&Workspace::find()?)?),
+        Task::Setup {
+            tool: Tool::Perfetto,
+        } => Ok(perfetto::set_up(&Workspace::find()?)?),
         Task::Engine { engine, build } => {
             let goal = if build {
                 engine::Goal::Build

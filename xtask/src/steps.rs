@@ -4,7 +4,7 @@ use crate::command::{Failure, Outcome};
 use crate::engine::{self, Engine};
 use crate::runner::{Need, Step};
 use crate::workspace::Workspace;
-use crate::{browser, consumers, msrv, nvrtc, semver, toolchain};
+use crate::{browser, consumers, msrv, nvrtc, perfetto, semver, toolchain};
 
 /// The packages with a test target `loom`, which is empty in ordinary builds.
 const LOOM: &[&str] = &["streamweir-base", "streamweir-alloc", "streamweir-sched"];
@@ -139,6 +139,15 @@ pub(crate) static STEPS: &[Step] = &[
         about: "a report's page does what it says in a real browser",
         need: Need::Tool("Chromium", browser::missing),
         run: browser::drive,
+    },
+    Step {
+        name: "perfetto",
+        about: "Perfetto's own reader finds every bar and every arrow of a trace",
+        need: Need::Tool(
+            "trace_processor; `cargo xtask setup perfetto`",
+            perfetto::missing,
+        ),
+        run: perfetto::read,
     },
     Step {
         name: "nightly",

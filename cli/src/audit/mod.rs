@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use streamweir::trace::{ALLOC_LOG_FORMAT, shown};
 use streamweir::verify::audit::{Audit, AuditError, Mode, audit_file};
-use streamweir::verify::{Options as Verify, dot, html};
+use streamweir::verify::{Axis, Options as Verify, chrome, dot, html};
 
 use crate::audit::looked::{Looked, Outcome};
 use crate::drawing::Places;
@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// Write the graph for Graphviz, to PATH or in the folder PATH.
     #[arg(long, value_name = "PATH")]
     dot: Option<PathBuf>,
+    /// Write the graph as Chrome trace JSON, which Perfetto opens, to PATH or in the
+    /// folder PATH.
+    #[arg(long, value_name = "PATH")]
+    chrome: Option<PathBuf>,
     /// Count a verdict that rests on assumptions, or leaves nodes out, as a
     /// possible hazard.
     #[arg(long)]
@@ -78,8 +82,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let mut places = Places::new(&options.files);
     let mut worst = Outcome::Safe;
     let mut list = json::List::default();
-    if options.html.is_some() && options.html == options.dot && options.files.len() == 1 {
-        return Err(Failure::new("--html and --dot name one file; name two"));
+    if options.files.len() == 1
+        && let Some([one, other]) = options.same_place()
+    {
+        let told = format!("{one} and {other} name one file; name two");
+        return Err(Failure::new(told));
     }
     // A verdict is not lost with its drawing: what could not be written ends the
     // command once all has been said.
@@ -129,6 +136,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     })
 }
 
+impl Options {
+    /// Two drawings that are to be written to one place.
+    fn same_place(&self) -> Option<[&'static str; 2]> {
+        let places = [
+            ("--html", &self.html),
+            ("--dot", &self.dot),
+            ("--chrome", &self.chrome),
+        ];
+        let pairs = [(0, 1), (0, 2), (1, 2)];
+        pairs.into_iter().find_map(|(one, other)| {
+            let [(one, here), (other, there)] = [places[one], places[other]];
+            (here.is_some() && here == there).then_some([one, other])
+        })
+    }
+}
+
 fn draw(options: &Options, places: &Places<'_>, stem: &str, audit: &Audit) -> Result<(), Failure> {
     if let Some(path) = &options.html {
         let page = html(&audit.trace, &audit.report)?;
@@ -137,6 +160,11 @@ fn draw(options: &Options, places: &Places<'_>, stem: &str, audit: &Audit) -> Re
     if let Some(path) = &options.dot {
         let graph = dot(&audit.trace, &audit.report)?;
         places.write(path, stem, "dot", &graph)?;
+    }
+    if let Some(path) = &options.chrome {
+        // What is read ends in `.json`, too.
+        let events = chrome(&audit.trace, &audit.report, Axis::Order)?;
+        places.write(path, stem, "chrome.json", &events)?;
     }
     Ok(())
 }

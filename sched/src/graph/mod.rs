@@ -13,7 +13,7 @@ use streamweir_base::sync::Mutex;
 use streamweir_hal::driver::{DriverResult, NodeHandle};
 use streamweir_hal::owned::{OwnedExec, OwnedGraph};
 use streamweir_trace::Trace;
-use streamweir_verify::{Certificate, Report};
+use streamweir_verify::{Axis, Certificate, Report};
 
 pub(crate) use group::GroupInner;
 pub use group::ReplayGroup;
@@ -187,6 +187,29 @@ impl Graph {
     /// what the [certificate](Self::certificate) is about.
     pub fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    /// The graph as Chrome trace JSON, for Perfetto: a lane for each captured stream, a
+    /// flow for each join, and for each join that a hazard misses a flow of its own. The
+    /// axis is the order of the graph and no time
+    /// ([`verify::chrome`](streamweir_verify::chrome) draws measured times).
+    ///
+    /// ```
+    /// # use streamweir_sched as streamweir;
+    /// # use streamweir::{Device, Error};
+    /// # fn main() -> Result<(), Error> {
+    /// # let device = Device::sim(1);
+    /// # let out = device.persistent::<u32>("out", 4)?;
+    /// # let (graph, ()) = device.capture::<_, Error>("step", |cap| cap.origin().fill(&out, 7))?;
+    /// # let folder = std::env::temp_dir();
+    /// let file = folder.join("step.chrome.json");
+    /// std::fs::write(file, graph.chrome_trace()).expect("a folder that can be written to");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chrome_trace(&self) -> String {
+        let drawn = streamweir_verify::chrome(&self.trace, &self.report, Axis::Order);
+        drawn.expect("the trace of a graph was verified")
     }
 
     /// The use of its scratch pools at the end of the capture.

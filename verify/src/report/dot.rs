@@ -5,15 +5,14 @@
 //! quoted labels only, so none of them can be read as syntax, and no label of
 //! Graphviz's HTML kind is written.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use streamweir_trace::{EdgeKind, NodeId, Trace, shown};
 
 use super::layout::Layout;
+use super::marked::missing;
 use super::model::Report;
 use crate::error::VerifyError;
-use crate::fix::Fix;
 
 /// The most characters of a name that a box shows; its tooltip has all of them.
 const SHOWN: usize = 48;
@@ -33,17 +32,7 @@ pub fn dot(trace: &Trace, report: &Report) -> Result<String, VerifyError> {
 
 fn write(out: &mut String, trace: &Trace, report: &Report, layout: &Layout) -> fmt::Result {
     let known = |node: &NodeId| node.index() < trace.nodes.len();
-    let named: BTreeSet<NodeId> = report
-        .hazards
-        .iter()
-        .flat_map(|hazard| {
-            let members = hazard.members.iter();
-            let members = members.flat_map(|pair| [&pair.first, &pair.second]);
-            let own = [&hazard.first].into_iter().chain(&hazard.second);
-            own.chain(members).map(|site| site.node)
-        })
-        .flatten()
-        .collect();
+    let named = report.marked();
     writeln!(out, "digraph {} {{", quoted(&trace.name))?;
     writeln!(out, "  rankdir=LR;")?;
     writeln!(
@@ -97,27 +86,6 @@ fn write(out: &mut String, trace: &Trace, report: &Report, layout: &Layout) -> f
         }
     }
     writeln!(out, "}}")
-}
-
-/// The orders that are missing, each once, with the rules that want it.
-fn missing(report: &Report) -> Vec<([NodeId; 2], String)> {
-    let mut wanted: Vec<([NodeId; 2], &str)> = report
-        .hazards
-        .iter()
-        .filter_map(|hazard| match hazard.fix {
-            Fix::Join { after, before } => Some(([after, before], hazard.rule.code())),
-            _ => None,
-        })
-        .collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted
-        .chunk_by(|a, b| a.0 == b.0)
-        .map(|same| {
-            let rules: Vec<&str> = same.iter().map(|(_, rule)| *rule).collect();
-            (same[0].0, rules.join(", "))
-        })
-        .collect()
 }
 
 /// A quoted string of the language. It knows one escape that matters, the

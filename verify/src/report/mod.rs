@@ -3,17 +3,20 @@
 
 mod assemble;
 mod canvas;
+mod chrome;
 mod dot;
 mod drawing;
 mod fold;
 mod html;
 mod layout;
+mod marked;
 mod model;
 mod remedy;
 mod text;
 mod undeclared;
 
 pub(crate) use assemble::assemble;
+pub use chrome::{Axis, chrome};
 pub use dot::dot;
 pub(crate) use drawing::draw;
 pub use html::html;

@@ -18,6 +18,7 @@ mod overlooked;
 mod pdl;
 mod random;
 mod report;
+mod report_chrome;
 mod report_dot;
 mod report_drawing;
 mod report_html;
