@@ -226,7 +226,7 @@ impl Trace {
         whence: impl Fn() -> String,
     ) -> Result<(), TraceError> {
         let word = param.word(at);
-        if at > 0 && word.is_none() {
+        if word.is_none() && (at > 0 || to.buffer.is_some()) {
             return Err(TraceError::FieldBeyond {
                 whence: whence(),
                 len: param.bytes.len(),

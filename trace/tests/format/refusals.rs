@@ -14,7 +14,7 @@ fn valid() -> Value {
             "scopes": ["layer 0"],
             "nodes": [
                 { "kind": { "kernel": { "function": "f", "params": [
-                    { "offset": 0, "bytes": "00ff", "pointer": { "buffer": 0, "offset": 0 } }
+                    { "offset": 0, "bytes": "0010000000000000", "pointer": { "buffer": 0, "offset": 0 } }
                 ] } }, "name": "store", "stream": 0, "scope": 0 },
                 { "kind": "empty", "name": "end" },
             ],
@@ -464,6 +464,13 @@ fn pointers_outside_of_their_buffer() {
         &refused("0020000000000000", 0),
         "holds the address 0x2000, but points 0x0 bytes into buffer \"keys\", which is 0x1000",
     );
+    // An address has eight bytes.
+    for (bytes, len) in [("", 0), ("00100000", 4), ("00100000000000", 7)] {
+        assert_says(
+            &refused(bytes, 0),
+            &format!("is declared to be an address, but the parameter has {len} bytes"),
+        );
+    }
     for (bytes, offset) in [("0010000000000000", 0), ("0020000000000000", 0x1000)] {
         let mut file = valid();
         let pointer = json!({ "buffer": 0, "offset": offset });
