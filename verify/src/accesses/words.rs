@@ -16,7 +16,11 @@
 //! in a packed structure. In the captures of PyTorch, cuBLAS and cuDNN that
 //! this was measured on, no address lies anywhere else.
 //!
-//! Left out are the eight bytes of each declared pointer, words inside the
+//! A declared pointer is a word of the buffer that it is declared to point into,
+//! wherever it stands. It says nothing new when its node declares what it touches of
+//! that buffer, be it nothing.
+//!
+//! Left out are words that share bytes with a declared pointer, words inside the
 //! bytes that a declared access of the same node explains, and words that are
 //! no address of known memory: structures passed by value hold padding, and
 //! padding holds what was on the host's stack before.
@@ -62,6 +66,8 @@ pub(crate) fn scan_with<'m>(
 struct Explained {
     /// Device addresses by node, sorted.
     bytes: Vec<(NodeId, ByteRange)>,
+    /// The buffers of which a node declares what it touches.
+    buffers: HashSet<(NodeId, BufferId)>,
     left_over: HashSet<NodeId>,
 }
 
@@ -83,8 +89,22 @@ impl Explained {
             bytes: all
                 .filter_map(|(node, bytes)| Some((node, bytes?)))
                 .collect(),
+            buffers: HashSet::new(),
             left_over: HashSet::new(),
         };
+        let pointers = trace.nodes.iter().any(|node| match &node.kind {
+            NodeKind::Kernel(kernel) => kernel
+                .params
+                .iter()
+                .any(|param| param.pointers().next().is_some()),
+            _ => false,
+        });
+        if pointers {
+            let declared = trace.accesses.iter();
+            this.buffers = declared
+                .map(|access| (access.node, access.buffer))
+                .collect();
+        }
         for promise in &trace.promises {
             match promise.what {
                 Promised::LeftOver { .. } => this.left_over.extend(&promise.nodes),
@@ -113,7 +133,7 @@ impl Explained {
 /// The words that nothing explains.
 fn scan_unexplained<'m>(
     trace: &Trace,
-    explained: &Explained,
+    all: &Explained,
     memory: impl Fn(u64, NodeId) -> Option<Meaning<'m>>,
 ) -> Words {
     let mut words = Words::default();
@@ -123,25 +143,46 @@ fn scan_unexplained<'m>(
             continue;
         };
         let node = NodeId::at(at);
-        let Some(explained) = explained.of_node(node) else {
+        let Some(explained) = all.of_node(node) else {
             continue;
         };
         seen.clear();
         let mut strays: Vec<u64> = Vec::new();
         for (place, param) in (0_u32..).zip(&kernel.params) {
-            for (offset, address) in of_param(param.offset, &param.bytes) {
-                // A declared pointer explains its own eight bytes and no others.
-                if param.pointers().any(|(at, _)| at.abs_diff(offset) < 8) {
+            let known = |address: u64| {
+                let mut bytes = explained.iter().map(|(_, bytes)| bytes);
+                bytes.any(|bytes| bytes.contains_byte(address))
+            };
+            // One past the end of its buffer a declared pointer is a word like others.
+            let mut beyond: Vec<(u32, u64)> = Vec::new();
+            for (offset, to) in param.pointers() {
+                let (Some(buffer), Some(address)) = (to.buffer, param.word(offset)) else {
+                    continue;
+                };
+                let len = trace.buffer(buffer).range.len();
+                if all.buffers.contains(&(node, buffer)) || known(address) {
                     continue;
                 }
+                let bytes = ByteRange::new(0, len);
+                if to.offset >= len {
+                    beyond.push((offset, address));
+                } else if seen.insert((buffer, bytes)) {
+                    words.possible.push(PossibleAccess {
+                        node,
+                        buffer,
+                        bytes,
+                        param: Some(place),
+                        offset,
+                    });
+                }
+            }
+            let declared = |offset: u32| param.pointers().any(|(at, _)| at.abs_diff(offset) < 8);
+            let others = of_param(param.offset, &param.bytes);
+            let others = others.filter(|&(offset, _)| !declared(offset));
+            for (offset, address) in others.chain(beyond) {
                 let (piece, state) = match memory(address, node) {
                     None => continue,
-                    _ if explained
-                        .iter()
-                        .any(|(_, bytes)| bytes.contains_byte(address)) =>
-                    {
-                        continue;
-                    }
+                    _ if known(address) => continue,
                     Some(Meaning::Buffer(buffer, piece)) => {
                         let Known::Buffer { bytes, .. } = piece.known else {
                             continue;

@@ -14,6 +14,9 @@
 //! declared as carried and is exempt. A workspace carries nothing, and neither does
 //! what the graph allocates: the driver promises nothing about what is in it.
 //!
+//! A read that a join would put right, since the writes that it lacks stand before
+//! it and nothing orders them, is R1's alone: one cause, one hazard.
+//!
 //! A write that is only possible may have put the bytes there: a read that it
 //! covers is a possible hazard, not a proven one. A read that is only possible
 //! is none at all.
@@ -63,6 +66,9 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
             all.filter(|touch| touch.mode.writes()).collect()
         });
         if let Some(gap) = uncovered(context, &read, writes, false, findings) {
+            if !uncovered_with_joins(context, &read, writes) {
+                continue;
+            }
             // Without words there is nothing that may have written it.
             let words = !context.trace.possible.is_empty();
             let surely =
@@ -104,6 +110,19 @@ fn uncovered(
     }
     let covered: RangeSet = covered.into_iter().collect();
     covered.gaps(read.bytes).next()
+}
+
+/// Whether bytes of `read` stay uncovered when each declared write that stands before
+/// it, and that R1 names beside it, is ordered before it.
+fn uncovered_with_joins(context: &Context<'_>, read: &Touch, writes: &[Touch]) -> bool {
+    let early = writes.iter().filter(|write| {
+        let conflict = write.mode.conflicts(read.mode);
+        let ended = || context.reach.ends_before(write.node, read.node, read.phase);
+        let here = write.declared && write.bytes.overlaps(&read.bytes);
+        here && context.stands_before(write.node, read.node) && (conflict || ended())
+    });
+    let covered: RangeSet = early.map(|write| write.bytes).collect();
+    !covered.covers(&read.bytes)
 }
 
 fn unwritten(context: &Context<'_>, read: &Touch, gap: ByteRange, writes: &[Touch]) -> Finding {

@@ -3,8 +3,8 @@
 
 use streamweir_trace::{
     Access, AccessMode, AllocNode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, Edge,
-    FillNode, FreeNode, Keeper, KernelNode, NodeId, NodeKind, Param, Promise, Promised, Trace,
-    TraceError, from_json,
+    FieldPointer, FillNode, FreeNode, Keeper, KernelNode, NodeId, NodeKind, Param, PointerParam,
+    Promise, Promised, Trace, TraceError, from_json,
 };
 use streamweir_verify::certificate::{check, claim};
 use streamweir_verify::{Report, Rule, Verdict, verify};
@@ -644,4 +644,73 @@ fn a_copy_reads_what_nothing_wrote() {
     check(&trace, &report.certificate.unwrap()).unwrap();
     trace.nodes[2].kind = NodeKind::Memset(FillNode::linear(0x1000, 63, 0));
     hazard(&trace, Rule::ReadBeforeWrite);
+}
+
+/// A pointer that is declared to point into a buffer is an address of it, whatever the
+/// node declares of others: with nothing said about that buffer it may be touched.
+#[test]
+fn a_declared_pointer_without_an_access_is_a_word() {
+    let mut cap = Capture::new();
+    let [v, w] = [("v", 0x1000), ("w", 0x1040)].map(|(name, at)| cap.persistent(name, at, 64));
+    let one = cap.node(MAIN, "one");
+    let two = cap.node(SIDE, "two");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    cap.all(two, Write, v);
+    let mut trace = cap.end();
+    let pointing = |trace: &mut Trace, offset: u64, as_field: bool| {
+        let at = 0x1000 + offset;
+        let mut param = Param::new("v", 0, at.to_le_bytes().to_vec());
+        match as_field {
+            true => param.fields.push(FieldPointer {
+                at: 0,
+                buffer: Some(v),
+                offset,
+            }),
+            false => {
+                param.pointer = Some(PointerParam {
+                    buffer: Some(v),
+                    offset,
+                });
+            }
+        }
+        trace.nodes[one.index()].kind = NodeKind::Kernel(KernelNode {
+            params: vec![param],
+            ..KernelNode::default()
+        });
+    };
+    for as_field in [false, true] {
+        pointing(&mut trace, 8, as_field);
+        possible(&trace, Rule::UnorderedConflict);
+        // It says what it touches of the buffer: other bytes, or none.
+        for bytes in [(32, 32), (0, 0)] {
+            let mut said = trace.clone();
+            let bytes = ByteRange::new(bytes.0, bytes.1);
+            said.add_access(Access::new(one, v, bytes, Write));
+            safe(&said);
+        }
+        // What it says of another buffer is no answer, but for these very bytes.
+        let mut other = trace.clone();
+        other.add_access(Access::new(one, w, ByteRange::new(0, 64), Read));
+        possible(&other, Rule::UnorderedConflict);
+        // Kept, or left over.
+        let mut kept = trace.clone();
+        kept.promises.push(Promise {
+            of: "one".into(),
+            nodes: vec![one],
+            what: Promised::Keeps {
+                name: String::new(),
+                range: ByteRange::new(0x1000, 0x1040),
+                owner: "library".into(),
+            },
+            line: None,
+        });
+        safe(&kept);
+        // One past the end there is nothing of `v`; what begins there may be meant.
+        pointing(&mut trace, 64, as_field);
+        safe(&trace);
+        let mut beyond = trace.clone();
+        beyond.add_access(Access::new(two, w, ByteRange::new(0, 8), Write));
+        possible(&beyond, Rule::UnorderedConflict);
+    }
 }

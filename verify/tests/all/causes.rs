@@ -185,3 +185,47 @@ fn everything_has_a_name_of_its_own() {
         }
     ));
 }
+
+/// A read of scratch beside the write that it needs: a join puts both right, so it is
+/// one hazard. What a join leaves unwritten is another.
+#[test]
+fn a_read_beside_its_write_is_one_hazard() {
+    for (written, found) in [
+        (64, &[Rule::UnorderedConflict][..]),
+        (63, &[Rule::UnorderedConflict, Rule::ReadBeforeWrite]),
+    ] {
+        let mut cap = Capture::new();
+        let a = cap.scratch(SIDE, "a", 0x1000, 64);
+        let write = cap.node(SIDE, "write");
+        let read = cap.node(MAIN, "read");
+        cap.join(MAIN, SIDE);
+        cap.node(MAIN, "end");
+        cap.part(write, Write, a, 0, written);
+        cap.all(read, Read, a);
+        let trace = cap.end();
+        assert_eq!(rules(&trace), found);
+        let mended = verify(&trace).unwrap().hazards[0].fix.apply(&trace);
+        assert_eq!(rules(&mended), found[1..]);
+    }
+    // Updates do not conflict with each other, so that nothing else names them.
+    let mut cap = Capture::new();
+    let a = cap.scratch(SIDE, "a", 0x1000, 64);
+    let nodes = [cap.node(SIDE, "one"), cap.node(MAIN, "two")];
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    for node in nodes {
+        cap.all(node, Atomic, a);
+    }
+    assert_eq!(rules(&cap.end()), [Rule::ReadBeforeWrite]);
+    // A write behind the read does not help it.
+    let mut cap = Capture::new();
+    let a = cap.scratch(SIDE, "a", 0x1000, 64);
+    let read = cap.node(MAIN, "read");
+    let write = cap.node(SIDE, "write");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    cap.all(write, Write, a);
+    cap.all(read, Read, a);
+    let both = [Rule::UnorderedConflict, Rule::ReadBeforeWrite];
+    assert_eq!(rules(&cap.end()), both);
+}

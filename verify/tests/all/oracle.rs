@@ -189,8 +189,12 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
         let NodeKind::Kernel(kernel) = &node.kind else {
             continue;
         };
-        let words = kernel.params.iter().map(|param| param.address().unwrap());
-        for word in words.filter(|&word| word != 0) {
+        for param in &kernel.params {
+            let word = param.address().unwrap();
+            let target = param.pointer.and_then(|to| Some((to.buffer?, to.offset)));
+            if word == 0 {
+                continue;
+            }
             let listed = given.possible.iter().any(|other| {
                 let start = given.buffer(other.buffer).range.start;
                 let bytes = other.bytes.shifted(start).unwrap();
@@ -206,6 +210,25 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
             });
             if touched(word, &|_| true) || listed || promised {
                 continue;
+            }
+            // A declared pointer is one into its own buffer, of which the node may say
+            // what it touches.
+            if let Some((buffer, offset)) = target {
+                let mut own = given.accesses.iter().filter(own);
+                let len = given.buffer(buffer).range.len();
+                if own.any(|access| access.buffer == buffer) {
+                    continue;
+                }
+                if offset < len {
+                    trace.possible.push(PossibleAccess {
+                        node: node_id,
+                        buffer,
+                        bytes: ByteRange::new(0, len),
+                        param: Some(0),
+                        offset: 0,
+                    });
+                    continue;
+                }
             }
             match meaning(given, named, word, node_id) {
                 Meaning::Buffer(buffer) => trace.possible.push(PossibleAccess {
@@ -419,7 +442,6 @@ pub(crate) fn oracle(given: &Trace) -> (Found, Found) {
 
 /// R13 of the first `count` accesses, with all accesses as writes.
 fn reads(trace: &Trace, count: usize) -> Found {
-    let found = declared(trace);
     let reached = closure(trace);
     let before = |first: NodeId, then: &Access| {
         let wait = usize::from(then.phase == Phase::AfterWait);
@@ -428,6 +450,18 @@ fn reads(trace: &Trace, count: usize) -> Found {
     trace.accesses[..count]
         .iter()
         .filter(|read| needs_write(trace.buffer(read.buffer)) && read.mode.reads())
+        // What a join of declared writes would put right is R1's.
+        .filter(|read| {
+            (read.bytes.start..read.bytes.end).any(|byte| {
+                !trace.accesses[..count].iter().any(|write| {
+                    let joined = write.node < read.node && write.mode.conflicts(read.mode);
+                    write.buffer == read.buffer
+                        && write.mode.writes()
+                        && write.bytes.contains_byte(byte)
+                        && (joined || before(write.node, read))
+                })
+            })
+        })
         .filter(|read| {
             (read.bytes.start..read.bytes.end).any(|byte| {
                 !trace.accesses.iter().any(|write| {
@@ -439,7 +473,6 @@ fn reads(trace: &Trace, count: usize) -> Found {
             })
         })
         .map(|read| (Rule::ReadBeforeWrite, Some(read.node), None))
-        .inspect(|hazard| assert!(found.contains(hazard)))
         .collect()
 }
 
@@ -547,12 +580,15 @@ fn declared(trace: &Trace) -> Found {
         if !needs_write(buffer) || !access.mode.reads() {
             continue;
         }
+        // A write that stands before the read and that nothing orders is R1's, where
+        // the two conflict.
         let covered = |byte: u64| {
             touching.iter().any(|write| {
+                let joined = write.node < access.node && write.mode.conflicts(access.mode);
                 write.buffer == access.buffer
                     && write.mode.writes()
                     && write.bytes.contains_byte(byte)
-                    && before(write.node, access)
+                    && (joined || before(write.node, access))
             })
         };
         if (access.bytes.start..access.bytes.end).any(|byte| !covered(byte)) {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use streamweir_trace::{
     Access, AccessMode, AllocNode, AllocPoint, Buffer, BufferId, BufferKind, ByteRange, CopyNode,
     Edge, EdgeKind, FillNode, FreeNode, Node, NodeId, NodeKind, Param, PdlWait, Phase,
-    PossibleAccess, Promise, Promised, Stream, StreamId, Trace, Unfreed,
+    PointerParam, PossibleAccess, Promise, Promised, Stream, StreamId, Trace, Unfreed,
 };
 use streamweir_verify::{Hazard, Options, Report, Rule, Verdict, certificate, verify, verify_with};
 
@@ -192,13 +192,20 @@ fn show(trace: &mut Trace, id: NodeId, kind: u8, [at, other]: [u64; 2], bytes: u
     let node = &mut trace.nodes[id.index()];
     let what = match (kind, &mut node.kind) {
         (0 | 1, NodeKind::Kernel(kernel)) => {
-            kernel.params.push(Param {
-                name: String::new(),
-                offset: 8 * kernel.params.len() as u32,
-                bytes: at.to_le_bytes().to_vec(),
-                pointer: None,
-                fields: Vec::new(),
-            });
+            let mut param = Param::new("", 8 * kernel.params.len() as u32, Vec::new());
+            param.bytes = at.to_le_bytes().to_vec();
+            if kind == 1 && bytes > 2 {
+                // A declared pointer, up to one past the end of its buffer.
+                let buffer = other as usize % trace.buffers.len();
+                let range = trace.buffers[buffer].range;
+                let offset = at % (range.len() + 1);
+                param.bytes = (range.start + offset).to_le_bytes().to_vec();
+                param.pointer = Some(PointerParam {
+                    buffer: Some(BufferId::at(buffer)),
+                    offset,
+                });
+            }
+            kernel.params.push(param);
             return;
         }
         (5, _) => Promised::LeftOver {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use streamweir_trace::{
     Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, FillNode, NodeId,
-    NodeKind, Param, Promised, RangeSet, Trace,
+    NodeKind, Param, Promise, Promised, RangeSet, Trace,
 };
 
 use super::super::error::CertificateError as Refusal;
@@ -211,26 +211,47 @@ fn words(
         Promised::Keeps { range, .. } => range.contains_byte(address),
         Promised::Touches | Promised::Waits | Promised::Narrowed => false,
     };
+    let explained = |address: u64| {
+        let here = |promise: &&Promise| promise.nodes.contains(&node);
+        let mut promises = buffers.trace.promises.iter().filter(here);
+        stated.iter().any(|e| e.addresses.contains_byte(address))
+            || promises.any(|promise| promised(&promise.what, address))
+    };
+    let word = |id: BufferId| Entry {
+        access: Access::new(node, id, ByteRange::default(), AccessMode::ReadWrite),
+        declared: false,
+        addresses: buffers.buffer(id).range,
+    };
     for param in params {
         let skip = (8 - param.offset as usize % 8) % 8;
         let aligned = param.bytes.get(skip..).unwrap_or_default();
-        for (place, word) in aligned.as_chunks::<8>().0.iter().enumerate() {
-            let address = u64::from_le_bytes(*word);
+        let mut found = Vec::new();
+        for (place, bytes) in aligned.as_chunks::<8>().0.iter().enumerate() {
             let at = (skip + 8 * place) as u32;
-            let explained = param.pointers().any(|(of, _)| of.abs_diff(at) < 8)
-                || stated.iter().any(|e| e.addresses.contains_byte(address))
-                || buffers.trace.promises.iter().any(|promise| {
-                    promise.nodes.contains(&node) && promised(&promise.what, address)
-                });
-            if address == 0 || explained {
-                continue;
+            if param.pointers().all(|(of, _)| of.abs_diff(at) >= 8) {
+                found.push(u64::from_le_bytes(*bytes));
             }
-            if let Some(id) = buffers.there(address, node)? {
-                all.push(Entry {
-                    access: Access::new(node, id, ByteRange::default(), AccessMode::ReadWrite),
-                    declared: false,
-                    addresses: buffers.buffer(id).range,
-                });
+        }
+        // A declared pointer is a word of its buffer, unless the node declares what it
+        // touches of that; one past the end it is a word like others.
+        for (at, to) in param.pointers() {
+            let (Some(id), Some(address)) = (to.buffer, param.word(at)) else {
+                continue;
+            };
+            let mut own = buffers.trace.accesses.iter();
+            let said = own.any(|access| (access.node, access.buffer) == (node, id));
+            if !said && to.offset >= buffers.buffer(id).range.len() {
+                found.push(address);
+            } else if !said && !explained(address) {
+                all.push(word(id));
+            }
+        }
+        for address in found {
+            if address != 0
+                && !explained(address)
+                && let Some(id) = buffers.there(address, node)?
+            {
+                all.push(word(id));
             }
         }
     }
