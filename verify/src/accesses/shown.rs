@@ -10,6 +10,7 @@
 //! | operand of a copy or a fill | in a mode that covers it | none more |
 //! | | not | one that is proven, of the buffer that is there at the node |
 //! | | not, and outside of all buffers | one that is proven, of memory without a name; R3 is possible of a fill, since the other side of a copy may be the host's |
+//! | | not, and the trace shows more rows than are looked at one by one | one that is possible, of the bytes from the first row to the last |
 //! | word of a kernel's parameters inside a buffer, or inside memory that the graph allocates | an access, a word that the trace lists, or a kept range of the node contains it; or the node's words are left over | none more |
 //! | | nothing explains it | one that is possible, of the buffer that is there at the node |
 //! | word inside a buffer that was freed | | none, and R4 is possible |
@@ -30,12 +31,16 @@ use streamweir_trace::{
 
 use super::known::{Known, KnownMemory, Meaning};
 use super::made::Made;
-use super::words::scan_with;
+use super::words::{scan_with, unknown_word};
 use crate::error::VerifyError;
 
-/// The most rows of one copy or fill that are looked at one by one; of more, the
-/// bytes from the first to the last count.
-const ROWS: u64 = 1 << 12;
+/// The most rows of copies and fills, in all, that are looked at one by one.
+const ROWS_IN_ALL: u64 = 1 << 18;
+
+/// How many rows of one copy or fill are looked at one by one when there are more in
+/// all. Of an operand with more, the bytes from its first to its last count, as bytes
+/// that it may touch.
+const ROWS: u64 = 1 << 6;
 
 /// The most accesses that operands may show and nothing declares.
 const MOST_SHOWN: usize = 1 << 20;
@@ -164,18 +169,48 @@ impl Operand {
         all
     }
 
-    /// Its bytes. What runs past the addresses is cut off there.
-    fn rows(&self) -> Vec<ByteRange> {
-        let row = |at: u64| {
-            let start = self.start.saturating_add(at.saturating_mul(self.pitch));
-            ByteRange::new(start, start.saturating_add(self.bytes))
-        };
-        match self.rows {
-            0 => Vec::new(),
-            rows if rows <= ROWS => (0..rows).map(row).collect(),
-            rows => vec![ByteRange::new(self.start, row(rows - 1).end)],
+    /// One of its rows. What runs past the addresses is cut off there.
+    fn row(&self, at: u64) -> ByteRange {
+        let start = self.start.saturating_add(at.saturating_mul(self.pitch));
+        ByteRange::new(start, start.saturating_add(self.bytes))
+    }
+
+    /// From the first byte of its first row to the last of its last.
+    fn extent(&self) -> ByteRange {
+        ByteRange::new(self.start, self.row(self.rows.saturating_sub(1)).end)
+    }
+
+    /// Its bytes: row by row, or all from the first to the last.
+    fn parts(&self, whole: bool) -> impl Iterator<Item = ByteRange> + '_ {
+        let rows = if whole { 0 } else { self.rows };
+        let extent = whole.then(|| self.extent());
+        (0..rows).map(|at| self.row(at)).chain(extent)
+    }
+}
+
+/// An operand and what its node declares of its bytes.
+struct Uncovered {
+    operand: Operand,
+    covered: RangeSet,
+}
+
+/// The operands of which the nodes do not declare all bytes.
+fn uncovered(given: &Trace) -> Vec<Uncovered> {
+    let mut declared: Vec<usize> = (0..given.accesses.len()).collect();
+    declared.sort_by_key(|&at| given.accesses[at].node);
+    let mut all = Vec::new();
+    for (node, kind) in given.nodes.iter().enumerate() {
+        for operand in Operand::of(NodeId::at(node), &kind.kind) {
+            let here = |at: &usize| given.accesses[*at].node;
+            let from = declared.partition_point(|at| here(at) < operand.node);
+            let len = declared[from..].partition_point(|at| here(at) == operand.node);
+            let covered = covered(given, &operand, &declared[from..from + len]);
+            if operand.rows > 0 && !covered.covers(&operand.extent()) {
+                all.push(Uncovered { operand, covered });
+            }
         }
     }
+    all
 }
 
 fn add_operands<'m>(
@@ -183,33 +218,33 @@ fn add_operands<'m>(
     given: &Trace,
     known: &impl Fn(u64, NodeId) -> Option<Meaning<'m>>,
 ) -> Result<(), VerifyError> {
-    let mut declared: Vec<usize> = (0..given.accesses.len()).collect();
-    declared.sort_by_key(|&at| given.accesses[at].node);
+    let all = uncovered(given);
+    let rows = all.iter().map(|it| it.operand.rows);
+    let few = rows.fold(0, u64::saturating_add) <= ROWS_IN_ALL;
     let bounds = Bounds::of(trace);
-    let mut outside: Vec<(Operand, ByteRange)> = Vec::new();
-    for (node, kind) in given.nodes.iter().enumerate() {
-        for operand in Operand::of(NodeId::at(node), &kind.kind) {
-            let here = |at: &usize| given.accesses[*at].node;
-            let from = declared.partition_point(|at| here(at) < operand.node);
-            let len = declared[from..].partition_point(|at| here(at) == operand.node);
-            let covered = covered(given, &operand, &declared[from..from + len]);
-            for row in operand.rows() {
-                if trace.accesses.len() - given.accesses.len() + outside.len() > MOST_SHOWN {
-                    return Err(VerifyError::TooMuchShown { most: MOST_SHOWN });
-                }
-                for gap in covered.gaps(row) {
-                    for part in bounds.cut(gap) {
-                        let meant = known(part.start, operand.node).and_then(buffer_of);
-                        match meant {
-                            Some(buffer) => {
-                                let start = trace.buffer(buffer).range.start;
-                                let bytes = ByteRange::new(part.start - start, part.end - start);
-                                let access = Access::new(operand.node, buffer, bytes, operand.mode);
-                                trace.to_mut().add_access(access);
-                            }
-                            None => outside.push((operand.at(part), part)),
-                        }
+    let mut outside: Vec<Outside> = Vec::new();
+    let mut left = MOST_SHOWN;
+    for Uncovered { operand, covered } in &all {
+        let (node, mode) = (operand.node, operand.mode);
+        let possible = !few && operand.rows > ROWS;
+        for row in operand.parts(possible) {
+            for part in covered.gaps(row).flat_map(|gap| bounds.cut(gap)) {
+                let refused = VerifyError::TooMuchShown { most: MOST_SHOWN };
+                left = left.checked_sub(1).ok_or(refused)?;
+                match known(part.start, node).and_then(buffer_of) {
+                    Some(buffer) => {
+                        let start = trace.buffer(buffer).range.start;
+                        let bytes = ByteRange::new(part.start - start, part.end - start);
+                        let access = Access::new(node, buffer, bytes, mode);
+                        add(trace.to_mut(), access, possible);
                     }
+                    None => outside.push(Outside {
+                        node,
+                        mode,
+                        part,
+                        of_copy: operand.of_copy,
+                        possible,
+                    }),
                 }
             }
         }
@@ -218,16 +253,27 @@ fn add_operands<'m>(
     Ok(())
 }
 
-impl Operand {
-    /// The same operand of these bytes alone.
-    fn at(&self, part: ByteRange) -> Self {
-        Self {
-            start: part.start,
-            bytes: part.len(),
-            rows: 1,
-            pitch: 0,
-            ..*self
-        }
+/// Bytes of an operand in no buffer.
+struct Outside {
+    node: NodeId,
+    mode: AccessMode,
+    part: ByteRange,
+    of_copy: bool,
+    possible: bool,
+}
+
+/// Adds an access, or one that may be.
+fn add(trace: &mut Trace, access: Access, possible: bool) {
+    if possible {
+        let Access {
+            node,
+            buffer,
+            bytes,
+            ..
+        } = access;
+        trace.possible.push(unknown_word(node, buffer, bytes));
+    } else {
+        trace.add_access(access);
     }
 }
 
@@ -262,13 +308,13 @@ fn covered(trace: &Trace, operand: &Operand, declared: &[usize]) -> RangeSet {
 }
 
 /// Adds what lies in no buffer as memory without a name.
-fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[(Operand, ByteRange)]) {
+fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[Outside]) {
     if outside.is_empty() {
         return;
     }
     let trace = trace.to_mut();
     let first = trace.buffers.len();
-    let all: RangeSet = outside.iter().map(|(_, part)| *part).collect();
+    let all: RangeSet = outside.iter().map(|it| it.part).collect();
     // What the graph allocates itself is nobody else's to keep.
     let made = trace.nodes.iter().filter_map(|node| match &node.kind {
         NodeKind::MemAlloc(alloc) if alloc.at != 0 => ByteRange::from_len(alloc.at, alloc.bytes),
@@ -277,8 +323,8 @@ fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[(Operand, ByteRange)]) {
     let made: RangeSet = made.collect();
     let fills = outside
         .iter()
-        .filter(|(operand, part)| !operand.of_copy && !made.covers(part));
-    let fills: RangeSet = fills.map(|(_, part)| *part).collect();
+        .filter(|it| !it.of_copy && !made.covers(&it.part));
+    let fills: RangeSet = fills.map(|it| it.part).collect();
     for range in all.as_slice() {
         trace.add_buffer(Buffer {
             name: format!("memory at {:#x}", range.start),
@@ -292,14 +338,12 @@ fn add_outside(trace: &mut Cow<'_, Trace>, outside: &[(Operand, ByteRange)]) {
             carried: true,
         });
     }
-    for (operand, part) in outside {
-        let at = all
-            .as_slice()
-            .partition_point(|range| range.end <= part.start);
+    for it in outside {
+        let at = (all.as_slice()).partition_point(|range| range.end <= it.part.start);
         let start = all.as_slice()[at].start;
-        let bytes = ByteRange::new(part.start - start, part.end - start);
-        let buffer = BufferId::at(first + at);
-        trace.add_access(Access::new(operand.node, buffer, bytes, operand.mode));
+        let bytes = ByteRange::new(it.part.start - start, it.part.end - start);
+        let access = Access::new(it.node, BufferId::at(first + at), bytes, it.mode);
+        add(trace, access, it.possible);
     }
 }
 

@@ -2,10 +2,10 @@
 //! memory, or be refused in words.
 
 use streamweir_trace::{
-    Access, BlockSync, BufferKind, ByteRange, CopyNode, Edge, KernelNode, Node, NodeKind, Stream,
-    Trace,
+    Access, BlockSync, BufferId, ByteRange, Edge, FillNode, KernelNode, Node, NodeId, NodeKind,
+    Stream, Trace,
 };
-use streamweir_verify::{Options, Rule, Verdict, VerifyError, verify, verify_with};
+use streamweir_verify::{Options, Rule, Verdict, VerifyError, certificate, verify, verify_with};
 
 use crate::build::*;
 
@@ -145,42 +145,106 @@ fn spinning_kernels_are_counted_once() {
     assert_eq!(pairs, expected);
 }
 
-/// Rows that nothing declares are looked at up to a bound.
+/// A fill on a stream of its own of so many rows of 64 bytes, 512 bytes apart, from
+/// `start` on.
+fn fill_of_rows(cap: &mut Capture, stream: streamweir_trace::StreamId, start: u64, rows: u64) {
+    let node = cap.node(stream, "fill");
+    cap.trace.nodes[node.index()].kind = NodeKind::Memset(FillNode {
+        rows,
+        pitch: 512,
+        ..FillNode::linear(start, 64, 0)
+    });
+}
+
+/// Rows are exact up to a bound in all, and beyond it said to be possible: columns
+/// beside each other are no race, the same column is one.
 #[test]
-fn more_rows_than_are_looked_at() {
-    let mut trace = Trace::new("rows");
-    let main = trace.add_stream(Stream::origin("main"));
-    let buffer = |name: &str, at: u64| {
-        streamweir_trace::Buffer::persistent(name, ByteRange::new(at, at + (1 << 30)))
+fn rows_of_copies_and_fills() {
+    const START: u64 = 1 << 32;
+    const FEW: u64 = 1 << 17;
+    let beside = |apart: u64, rows: u64| {
+        let mut cap = Capture::new();
+        let at = |row: u64| START + 512 * row;
+        cap.persistent("rows", START, 512 * (rows + 1));
+        cap.join(SIDE, MAIN);
+        fill_of_rows(&mut cap, MAIN, START, rows);
+        fill_of_rows(&mut cap, SIDE, START + apart, rows);
+        cap.join(MAIN, SIDE);
+        cap.node(MAIN, "end");
+        (cap.end(), at(0))
     };
-    trace.add_buffer(buffer("a", 1 << 32));
-    trace.add_buffer(buffer("b", 1 << 33));
-    let mut last = None;
-    for _ in 0..300 {
-        let copy = CopyNode {
-            rows: 4096,
-            to_pitch: 512,
-            from_pitch: 512,
-            ..CopyNode::linear(1 << 32, 1 << 33, 64)
-        };
-        let node = trace.add_node(Node::new(NodeKind::Memcpy(copy), "copy").on(main));
-        if let Some(last) = last.replace(node) {
-            trace.add_edge(Edge::full(last, node));
-        }
+    let refused = |trace: &Trace| {
+        let claim = certificate::claim(trace).unwrap();
+        certificate::check(trace, &claim).is_err()
+    };
+    for rows in [3, 4097, FEW] {
+        safe(&beside(64, rows).0);
+        let (trace, first) = beside(63, rows);
+        let report = verify(&trace).unwrap();
+        assert_eq!(report.verdict, Verdict::Hazard, "{report}");
+        assert_eq!(
+            report.hazards[0].bytes,
+            ByteRange::new(first + 63, first + 64)
+        );
+        assert!(refused(&trace));
     }
-    let refused = verify(&trace).unwrap_err();
-    assert!(
-        matches!(refused, VerifyError::TooMuchShown { .. }),
-        "{refused}"
-    );
+    for (apart, rows) in [(64, FEW + 1), (63, FEW + 1), (64, u64::MAX >> 12)] {
+        let (trace, _) = beside(apart, rows);
+        let report = verify(&trace).unwrap();
+        assert_eq!(report.verdict, Verdict::Possible, "{report}");
+        assert!(refused(&trace));
+    }
+    // In order it is safe, and proved to be.
+    let (mut ordered, _) = beside(0, FEW + 1);
+    ordered.add_edge(Edge::full(NodeId(0), NodeId(1)));
+    let report = safe(&ordered);
+    certificate::check(&ordered, &report.certificate.unwrap()).unwrap();
     // Declared, there is nothing to look at.
-    for node in (0..300).map(streamweir_trace::NodeId) {
-        for (buffer, mode) in [(0, Write), (1, Read)] {
-            let buffer = streamweir_trace::BufferId(buffer);
-            let bytes = ByteRange::new(0, 512 * 4096);
-            trace.add_access(Access::new(node, buffer, bytes, mode));
-        }
+    let (mut declared, _) = beside(64, FEW + 1);
+    for (node, at) in [(0, 0), (1, 64)] {
+        let bytes = ByteRange::new(at, at + 512 * FEW + 64);
+        declared.add_access(Access::new(NodeId(node), BufferId(0), bytes, Write));
     }
-    safe(&trace);
-    assert!(matches!(trace.buffers[0].kind, BufferKind::Persistent));
+    let report = verify(&declared).unwrap();
+    assert_eq!(
+        report.verdict,
+        Verdict::Hazard,
+        "what is declared counts: {report}"
+    );
+}
+
+/// Bytes that only a row may have written are not surely written.
+#[test]
+fn a_read_of_what_many_rows_may_have_written() {
+    for (rows, expected) in [(8, Verdict::Hazard), (1 << 19, Verdict::Possible)] {
+        let mut cap = Capture::new();
+        let scratch = cap.scratch(MAIN, "rows", 1 << 32, 512 * rows);
+        fill_of_rows(&mut cap, MAIN, 1 << 32, rows);
+        let read = cap.node(MAIN, "read");
+        cap.part(read, Read, scratch, 0, 512 * (rows - 1) + 64);
+        let report = verify(&cap.end()).unwrap();
+        assert_eq!(report.hazards[0].rule, Rule::ReadBeforeWrite);
+        assert_eq!(report.verdict, expected, "{report}");
+    }
+}
+
+/// Two hundred fills in no order, of so many rows that pairs of rows would be a
+/// hundred million: pairs of fills, each possible, and counted.
+#[test]
+fn many_fills_of_many_rows() {
+    let mut trace = Trace::new("fills");
+    let range = ByteRange::new(1 << 32, 1 << 33);
+    trace.add_buffer(streamweir_trace::Buffer::persistent("b", range));
+    for _ in 0..200 {
+        let fill = FillNode {
+            rows: 4096,
+            pitch: 512,
+            ..FillNode::linear(1 << 32, 64, 0)
+        };
+        trace.add_node(Node::new(NodeKind::Memset(fill), "fill"));
+    }
+    let report = verify(&trace).unwrap();
+    assert_eq!(report.verdict, Verdict::Possible);
+    assert_eq!(report.hazards_total, 200 * 199 / 2);
+    assert_eq!(report.stats.comparisons, 200 * 199 / 2 * 2);
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, EdgeKind, NodeId, NodeKind,
-    PdlWait, Phase, PossibleAccess, Promised, Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, CopyNode, EdgeKind, NodeId,
+    NodeKind, PdlWait, Phase, PossibleAccess, Promised, Trace,
 };
 use streamweir_verify::Rule;
 
@@ -159,16 +159,31 @@ fn shown(given: &Trace) -> (Trace, Vec<NodeId>) {
             let mut own = given.accesses.iter().filter(own);
             own.any(|access| covers(access.mode) && device(given, access).contains_byte(byte))
         };
+        // (first byte, bytes of a row, rows, from one to the next)
         let operands = match &node.kind {
-            NodeKind::Memcpy(copy) => vec![
-                (copy.from, copy.bytes, AccessMode::Read),
-                (copy.to, copy.bytes, AccessMode::Write),
-            ],
-            NodeKind::Memset(fill) => vec![(fill.to, fill.bytes, AccessMode::Write)],
+            NodeKind::Memcpy(copy) => {
+                let CopyNode { bytes, rows, .. } = *copy;
+                vec![
+                    ((copy.from, bytes, rows, copy.from_pitch), AccessMode::Read),
+                    ((copy.to, bytes, rows, copy.to_pitch), AccessMode::Write),
+                ]
+            }
+            NodeKind::Memset(fill) => {
+                let operand = (fill.to, fill.bytes, fill.rows, fill.pitch);
+                vec![(operand, AccessMode::Write)]
+            }
             _ => Vec::new(),
         };
-        for (start, len, mode) in operands.into_iter().filter(|operand| operand.0 != 0) {
-            for byte in start..start + len {
+        let known = operands.into_iter().filter(|((start, ..), _)| *start != 0);
+        for ((start, len, rows, pitch), mode) in known {
+            let in_row = |byte: u64| {
+                (0..rows).any(|row| {
+                    let first = start + row * pitch;
+                    (first..first + len).contains(&byte)
+                })
+            };
+            let end = start + rows * pitch + len;
+            for byte in (start..end).filter(|byte| in_row(*byte)) {
                 let covers = |other: AccessMode| match mode {
                     AccessMode::Read => other.reads(),
                     _ => other.writes(),

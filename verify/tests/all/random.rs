@@ -220,12 +220,23 @@ fn show(trace: &mut Trace, id: NodeId, kind: u8, [at, other]: [u64; 2], bytes: u
         },
         // A node that a buffer names stays what it is.
         (_, NodeKind::MemAlloc(_) | NodeKind::MemFree(_)) => return,
+        // Of one row or some, which may lie over each other.
         (2, _) => {
-            node.kind = NodeKind::Memset(FillNode::linear(at, bytes, 0));
+            let rows = other % 4;
+            node.kind = NodeKind::Memset(FillNode {
+                rows,
+                pitch: other / 4 % 4,
+                ..FillNode::linear(at, bytes, 0)
+            });
             return;
         }
         (3, _) => {
-            node.kind = NodeKind::Memcpy(CopyNode::linear(at, other, bytes));
+            node.kind = NodeKind::Memcpy(CopyNode {
+                rows: 1 + bytes % 3,
+                to_pitch: other % 5,
+                from_pitch: at % 5,
+                ..CopyNode::linear(at, other, bytes)
+            });
             return;
         }
         (_, _) if other % 2 == 0 => {

@@ -15,8 +15,10 @@ use super::super::error::CertificateError as Refusal;
 /// Stands for memory in no buffer, which operands may name.
 pub(super) const UNNAMED: BufferId = BufferId(u32::MAX);
 
-/// Of more rows of a copy or fill the bytes from the first to the last count.
-const ROWS: u64 = 4096;
+/// Of an operand with more rows the bytes from the first to the last may be touched,
+/// where the trace has more than so many in all.
+const ROWS: u64 = 64;
+const ROWS_IN_ALL: u64 = 1 << 18;
 
 /// An access of device addresses.
 #[derive(Clone, Copy)]
@@ -78,49 +80,42 @@ pub(super) fn table(trace: &Trace, made: &[Buffer]) -> Result<Vec<Entry>, Refusa
     for entry in &all {
         stated[entry.access.node.index()].push(*entry);
     }
+    let mut operands = Vec::new();
     for (at, node) in trace.nodes.iter().enumerate() {
         let id = NodeId::at(at);
-        match &node.kind {
-            NodeKind::Memcpy(copy) => {
-                let CopyNode {
-                    to,
-                    from,
-                    bytes,
-                    rows,
-                    to_pitch,
-                    from_pitch,
-                } = copy.flattened();
-                for (start, pitch, mode) in [
-                    (from, from_pitch, AccessMode::Read),
-                    (to, to_pitch, AccessMode::Write),
-                ] {
-                    for row in rows_of(start, bytes, rows, pitch) {
-                        operand(&buffers, id, mode, row, &stated[at], &mut all)?;
-                    }
-                }
+        for operand in Operand::all_of(id, &node.kind) {
+            let own = stated[at]
+                .iter()
+                .filter(|e| e.declared && operand.is_in(e.access.mode));
+            let covering: RangeSet = own.map(|e| e.addresses).collect();
+            if !covering.covers(&operand.extent()) {
+                operands.push((operand, covering));
             }
-            NodeKind::Memset(fill) => {
-                let FillNode {
-                    to,
-                    bytes,
-                    rows,
-                    pitch,
-                    ..
-                } = fill.flattened();
-                for row in rows_of(to, bytes, rows, pitch) {
-                    let known = all.len();
-                    operand(&buffers, id, AccessMode::Write, row, &stated[at], &mut all)?;
-                    // A fill is of device memory, which somebody must keep if the
-                    // graph does not allocate it.
-                    let lost = |entry: &Entry| {
-                        entry.access.buffer == UNNAMED && !allocated.covers(&entry.addresses)
-                    };
-                    refuse_if("R3", id, all[known..].iter().any(lost))?;
-                }
-            }
-            NodeKind::Kernel(kernel) => words(&buffers, id, &kernel.params, &stated[at], &mut all)?,
-            _ => {}
         }
+        if let NodeKind::Kernel(kernel) = &node.kind {
+            words(&buffers, id, &kernel.params, &stated[at], &mut all)?;
+        }
+    }
+    let rows = operands.iter().map(|(operand, _)| operand.rows);
+    let few = rows.fold(0, u64::saturating_add) <= ROWS_IN_ALL;
+    let ranges = trace.buffers.iter().chain(made).map(|buffer| buffer.range);
+    let mut cuts: Vec<u64> = ranges.flat_map(|range| [range.start, range.end]).collect();
+    cuts.sort_unstable();
+    for (operand, covering) in &operands {
+        let known = all.len();
+        operand.add(
+            &buffers,
+            covering,
+            &cuts,
+            few || operand.rows <= ROWS,
+            &mut all,
+        )?;
+        // A fill is of device memory, which somebody must keep if the graph does not
+        // allocate it.
+        let lost =
+            |entry: &Entry| entry.access.buffer == UNNAMED && !allocated.covers(&entry.addresses);
+        let lost = operand.of_fill && all[known..].iter().any(lost);
+        refuse_if("R3", operand.node, lost)?;
     }
     Ok(all)
 }
@@ -143,58 +138,104 @@ fn refuse_if(rule: &'static str, node: NodeId, broken: bool) -> Result<(), Refus
     }
 }
 
-/// The bytes of an operand, which at null is not known.
-fn rows_of(start: u64, bytes: u64, rows: u64, pitch: u64) -> Vec<ByteRange> {
-    let row = |at: u64| {
-        let first = start.saturating_add(pitch.saturating_mul(at));
-        ByteRange::new(first, first.saturating_add(bytes))
-    };
-    match (start, rows) {
-        (0, _) | (_, 0) => Vec::new(),
-        (_, rows) if rows > ROWS => vec![ByteRange::new(start, row(rows - 1).end)],
-        (_, rows) => (0..rows).map(row).collect(),
-    }
-}
-
-/// Adds the bytes of an operand that its node does not declare in a mode that
-/// covers it.
-fn operand(
-    buffers: &Memory<'_>,
+/// One side of a copy, or what a fill writes.
+struct Operand {
     node: NodeId,
     mode: AccessMode,
-    row: ByteRange,
-    stated: &[Entry],
-    all: &mut Vec<Entry>,
-) -> Result<(), Refusal> {
-    let covers = |entry: &&Entry| {
-        let other = entry.access.mode;
-        let same = mode.reads() && other.reads() || mode.writes() && other.writes();
-        entry.declared && same
-    };
-    let covering: Vec<ByteRange> = stated.iter().filter(covers).map(|e| e.addresses).collect();
-    if covering.iter().any(|known| known.contains(&row)) {
-        return Ok(());
+    of_fill: bool,
+    start: u64,
+    bytes: u64,
+    rows: u64,
+    pitch: u64,
+}
+
+impl Operand {
+    /// Those of a node. At null an operand is not known.
+    fn all_of(node: NodeId, kind: &NodeKind) -> Vec<Self> {
+        let new = |mode, start, bytes, rows, pitch| Self {
+            node,
+            mode,
+            of_fill: matches!(kind, NodeKind::Memset(_)),
+            start,
+            bytes,
+            rows,
+            pitch,
+        };
+        let mut all = match kind {
+            NodeKind::Memcpy(copy) => {
+                let copy = copy.flattened();
+                let CopyNode { bytes, rows, .. } = copy;
+                vec![
+                    new(AccessMode::Read, copy.from, bytes, rows, copy.from_pitch),
+                    new(AccessMode::Write, copy.to, bytes, rows, copy.to_pitch),
+                ]
+            }
+            NodeKind::Memset(fill) => {
+                let fill = fill.flattened();
+                let FillNode { bytes, rows, .. } = fill;
+                vec![new(AccessMode::Write, fill.to, bytes, rows, fill.pitch)]
+            }
+            _ => Vec::new(),
+        };
+        all.retain(|operand| operand.start != 0 && operand.bytes != 0 && operand.rows != 0);
+        all
     }
-    let ranges = buffers.trace.buffers.iter().chain(buffers.made);
-    let ranges = ranges.map(|buffer| buffer.range);
-    let bounds = covering.iter().copied().chain(ranges);
-    let mut cuts: Vec<u64> = bounds.flat_map(|range| [range.start, range.end]).collect();
-    cuts.retain(|&at| row.start < at && at < row.end);
-    cuts.extend([row.start, row.end]);
-    cuts.sort_unstable();
-    cuts.dedup();
-    for part in cuts.windows(2).map(|ends| ByteRange::new(ends[0], ends[1])) {
-        if covering.iter().any(|known| known.contains(&part)) {
-            continue;
+
+    /// Whether an access in this mode declares it.
+    fn is_in(&self, mode: AccessMode) -> bool {
+        match self.mode {
+            AccessMode::Read => mode.reads(),
+            _ => mode.writes(),
         }
-        let buffer = buffers.there(part.start, node)?.unwrap_or(UNNAMED);
-        all.push(Entry {
-            access: Access::new(node, buffer, ByteRange::default(), mode),
-            declared: true,
-            addresses: part,
-        });
     }
-    Ok(())
+
+    fn row(&self, at: u64) -> ByteRange {
+        let first = self.start.saturating_add(self.pitch.saturating_mul(at));
+        ByteRange::new(first, first.saturating_add(self.bytes))
+    }
+
+    fn extent(&self) -> ByteRange {
+        ByteRange::new(self.start, self.row(self.rows - 1).end)
+    }
+
+    /// Adds the bytes that the node does not declare in a mode that covers them: all
+    /// `exact`, or those from the first to the last as bytes that may be touched.
+    fn add(
+        &self,
+        buffers: &Memory<'_>,
+        covering: &RangeSet,
+        cuts: &[u64],
+        exact: bool,
+        all: &mut Vec<Entry>,
+    ) -> Result<(), Refusal> {
+        let mode = if exact {
+            self.mode
+        } else {
+            AccessMode::ReadWrite
+        };
+        for at in 0..if exact { self.rows } else { 1 } {
+            let row = if exact { self.row(at) } else { self.extent() };
+            for mut gap in covering.gaps(row) {
+                let from = cuts.partition_point(|&at| at <= gap.start);
+                let inside = cuts[from..].iter().take_while(|&&at| at < gap.end);
+                for end in inside.copied().chain([gap.end]) {
+                    let addresses = ByteRange::new(gap.start, end);
+                    gap.start = end;
+                    if addresses.is_empty() {
+                        continue;
+                    }
+                    let there = buffers.there(addresses.start, self.node)?;
+                    let buffer = there.unwrap_or(UNNAMED);
+                    all.push(Entry {
+                        access: Access::new(self.node, buffer, ByteRange::default(), mode),
+                        declared: exact,
+                        addresses,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Adds the buffers that words of parameters point into, where nothing explains
