@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::process::ExitCode;
 
-use streamweir::{Device, Error};
+use streamweir::{Device, DeviceStream, Error};
 
 /// Rows of the batch, and steps of the session.
 const ROWS: usize = 8;
@@ -52,7 +52,28 @@ fn run(device: &Device) -> Result<(), Error> {
     // end: docs/engines.md, feeding a step
     assert_eq!(out.download()?, [100 + STEPS - 1; ROWS]);
     assert_eq!(positions.download()?, [STEPS - 1; ROWS]);
+    in_the_graph(device, &stream)?;
     println!("{}: {STEPS} steps of {ROWS} rows", device.info().name);
+    Ok(())
+}
+
+/// The same with the copies in the graph: a replay is all that a step enqueues.
+fn in_the_graph(device: &Device, stream: &DeviceStream) -> Result<(), Error> {
+    // begin: docs/engines.md, copies in the graph
+    let mut ids = device.pinned::<u32>("ids", ROWS)?;
+    let mut tokens = device.pinned::<u32>("tokens", ROWS)?;
+    let (graph, ()) = device.capture::<_, Error>("decode", |cap| {
+        let main = cap.origin();
+        let next = main.scratch::<u32>("next", ROWS)?;
+        main.upload(&next, &ids)?; // reads `ids` at each replay
+        main.download(&mut tokens, &next)
+    })?;
+    for number in 0..STEPS {
+        ids.hold()?.fill(number); // waits for the replay before
+        graph.replay(stream)?;
+        assert_eq!(tokens.hold()?[..], [number; ROWS]);
+    }
+    // end: docs/engines.md, copies in the graph
     Ok(())
 }
 

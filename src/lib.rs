@@ -19,8 +19,8 @@
 
 // What an engine holds.
 pub use streamweir_sched::{
-    Capture, CaptureOptions, Device, DeviceStream, Event, Graph, LoadedKernel, Module, Persistent,
-    Pinned, ReplayGroup, Scratch, Stream, Table,
+    Capture, CaptureOptions, Device, DeviceStream, Event, Graph, Held, LoadedKernel, Module,
+    Persistent, Pinned, ReplayGroup, Scratch, Stream, Table,
 };
 
 // Inputs and results of a step, in turn with replays.

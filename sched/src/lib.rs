@@ -45,8 +45,8 @@ pub use capture::{
 #[doc(hidden)]
 pub use capture::{Binder, Place};
 pub use device::{
-    Damage, Device, DeviceStream, Event, GuardReport, LoadedKernel, Module, Persistent, Pinned,
-    Side, Table,
+    Damage, Device, DeviceStream, Event, GuardReport, Held, LoadedKernel, Module, Persistent,
+    Pinned, Side, Table,
 };
 pub use error::{EngineError, Error, FeedError, InstrumentError, KernelError, Result};
 pub use feed::{Feed, Readback, Staging, Step, StepId};

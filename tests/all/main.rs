@@ -23,6 +23,7 @@ mod lifetimes;
 mod lying;
 mod misuse;
 mod overlap;
+mod pinned;
 mod planned;
 mod readme;
 mod spinning;

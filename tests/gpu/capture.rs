@@ -24,6 +24,7 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("the_arena_grows_inside_a_capture", growth),
     ("an_external_event_orders_a_replay", external_events),
+    ("copies_in_a_graph_go_both_ways_and_are_refilled", pinned),
     ("a_foreign_call_is_attributed", foreign),
     ("the_graph_is_the_one_made_by_hand", by_hand),
 ];
@@ -80,6 +81,42 @@ fn eager(device: &Device, image: &Image) -> Outcome {
     ensure(data.download()?.iter().all(|&v| v == 4), || {
         "the replay is wrong".into()
     })
+}
+
+fn pinned(device: &Device, image: &Image) -> Outcome {
+    let module = image.load(device)?;
+    let bump = module.kernel::<add_one>()?;
+    let mut ids = device.pinned::<u32>("ids", LEN)?;
+    let mut tokens = device.pinned::<u32>("tokens", LEN)?;
+    let options = CaptureOptions::new("copies").verify(Verify::Prove);
+    let (graph, ()) = device.capture::<_, Error>(options, |cap| {
+        let main = cap.origin();
+        let [data, kept] = ["data", "kept"].map(|name| main.scratch::<u32>(name, LEN));
+        let (data, kept) = (data?, kept?);
+        main.upload(&data, &ids)?;
+        main.launch(
+            &bump,
+            add_one {
+                data: &data,
+                len: LEN as u32,
+            },
+        )?;
+        main.copy(&kept, &data)?;
+        main.download(&mut tokens, &kept)
+    })?;
+    let streams = [device.stream("a")?, device.stream("b")?];
+    for step in 0..200_u32 {
+        ids.hold()?.fill(step);
+        graph.replay(&streams[step as usize % 2])?;
+        let found = tokens.hold()?;
+        ensure(found.iter().all(|&value| value == step + 1), || {
+            format!("step {step} is wrong")
+        })?;
+        ensure(graph.replay(&streams[0]).is_err(), || {
+            "replayed under the host's hands".into()
+        })?;
+    }
+    Ok(())
 }
 
 fn missing_join(device: &Device, image: &Image) -> Outcome {

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::id::{NodeId, StreamId};
 use crate::range::ByteRange;
 
-/// A piece of device memory with a name and a life of its own.
+/// A piece of device memory, or of page-locked host memory that copies touch, with a
+/// name and a life of its own.
 ///
 /// Two buffers may share bytes, one after the other; that is what the rules
 /// about identity (R2) are for. An access names a buffer, never an address.
@@ -16,7 +17,7 @@ pub struct Buffer {
     pub name: String,
     /// What kind of memory it is.
     pub kind: BufferKind,
-    /// The device addresses it occupies.
+    /// The addresses it occupies, of the device or of the host. The two do not overlap.
     pub range: ByteRange,
     /// Whether its first read in a replay may see what an earlier replay or the
     /// host left there: barriers, split-K counters. Persistent memory is so

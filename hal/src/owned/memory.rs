@@ -75,10 +75,10 @@ pub struct HostMemory {
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to this owner alone; the device reads it only by
-// copies whose safety contract keeps the host from writing meanwhile.
+// SAFETY: the memory belongs to this owner alone; the device touches it only by
+// copies, whose enqueuer keeps the host away meanwhile.
 unsafe impl Send for HostMemory {}
-// SAFETY: shared access is reading alone.
+// SAFETY: shared access is unsafe, and says that nobody writes meanwhile.
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
@@ -107,16 +107,44 @@ impl HostMemory {
         self.address as u64
     }
 
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it has none, which it never is.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
     /// What is in it.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is ours, initialised, and as long as said.
+    ///
+    /// # Safety
+    /// While the borrow lasts nobody writes it: neither the host nor a copy.
+    pub unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is ours, initialised, and as long as said; the rest is
+        // the caller's promise.
         unsafe { std::slice::from_raw_parts(self.address, self.bytes) }
+    }
+
+    /// What is in it, to be written by whoever shares it.
+    ///
+    /// # Safety
+    /// While the borrow lasts nobody else reads or writes it: neither the host nor a
+    /// copy.
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the bytes are behind a pointer, and the caller promises to be alone"
+    )]
+    pub unsafe fn bytes_alone(&self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
     }
 
     /// What is in it, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the exclusive borrow makes us the only user.
-        unsafe { std::slice::from_raw_parts_mut(self.address, self.bytes) }
+        // SAFETY: the exclusive borrow makes us the only user, for copies share it.
+        unsafe { self.bytes_alone() }
     }
 }
 

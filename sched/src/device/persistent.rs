@@ -149,14 +149,7 @@ impl<T: Element> Persistent<T> {
         len: usize,
     ) -> Self {
         Self {
-            inner: Arc::new(PersistentInner {
-                number: device.inner.next_number(),
-                range,
-                name: name.into(),
-                device: Arc::downgrade(&device.inner),
-                reclaim: device.inner.reclaim.clone(),
-                _entry: entry,
-            }),
+            inner: Arc::new(PersistentInner::new(device, range, name, entry)),
             len,
             element: PhantomData,
         }
@@ -282,6 +275,27 @@ impl<T> Persistent<T> {
 }
 
 impl PersistentInner {
+    pub(super) fn new(
+        device: &Device,
+        range: ByteRange,
+        name: &str,
+        entry: Arc<PersistentEntry>,
+    ) -> Self {
+        Self {
+            number: device.inner.next_number(),
+            range,
+            name: name.into(),
+            device: Arc::downgrade(&device.inner),
+            reclaim: device.inner.reclaim.clone(),
+            _entry: entry,
+        }
+    }
+
+    /// The device, unless it is gone.
+    pub(super) fn device(&self) -> Option<Arc<DeviceInner>> {
+        self.device.upgrade()
+    }
+
     pub(crate) fn is_on(&self, device: &Arc<DeviceInner>) -> bool {
         std::ptr::eq(self.device.as_ptr(), Arc::as_ptr(device))
     }

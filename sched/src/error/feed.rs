@@ -51,4 +51,24 @@ pub enum FeedError {
         /// The stream.
         stream: String,
     },
+
+    /// A replay that would copy from or to page-locked memory that the host holds.
+    #[error(
+        "graph \"{graph}\" copies from or to page-locked buffer \"{buffer}\", which the host holds; drop what `Pinned::hold` gave before the replay"
+    )]
+    HostHolds {
+        /// The graph.
+        graph: String,
+        /// The buffer.
+        buffer: String,
+    },
+
+    /// Page-locked memory of which nobody can say when the host may have it.
+    #[error("page-locked buffer \"{buffer}\" cannot be held: {why}")]
+    NotHeld {
+        /// The buffer.
+        buffer: String,
+        /// Who may use it, and what to do.
+        why: &'static str,
+    },
 }

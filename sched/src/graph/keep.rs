@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use streamweir_alloc::Lease;
-use streamweir_hal::owned::{HostMemory, OwnedModule};
+use streamweir_hal::owned::OwnedModule;
 
-use crate::device::{Claim, EventInner, PersistentInner};
+use crate::device::{Claim, EventInner, PersistentInner, PinnedInner};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
 /// nothing by itself: each part goes to the reclaimer.
@@ -17,7 +17,7 @@ use crate::device::{Claim, EventInner, PersistentInner};
 pub(crate) struct Keep {
     pub(crate) modules: Vec<Arc<OwnedModule>>,
     pub(crate) persistent: Vec<Arc<PersistentInner>>,
-    pub(crate) pinned: Vec<Arc<HostMemory>>,
+    pub(crate) pinned: Vec<Arc<PinnedInner>>,
     pub(crate) events: Vec<Arc<EventInner>>,
     /// That it records events.
     pub(crate) claim: Option<Arc<Claim>>,

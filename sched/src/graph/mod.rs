@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
 use streamweir_base::sync::Mutex;
-use streamweir_hal::driver::{DriverResult, NodeHandle};
+use streamweir_hal::driver::NodeHandle;
 use streamweir_hal::owned::{OwnedExec, OwnedGraph};
 use streamweir_trace::Trace;
 use streamweir_verify::{Axis, Certificate, Report};
@@ -21,7 +21,7 @@ pub(crate) use keep::Keep;
 pub(crate) use replay_streams::replay_streams;
 
 use crate::device::{DeviceInner, DeviceStream};
-use crate::error::{During, Error, Name, Result};
+use crate::error::{During, Error, FeedError, Name, Result};
 use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 
 /// A captured, verified and instantiated graph.
@@ -114,15 +114,24 @@ impl Graph {
     /// When the stream is of another device or the driver refuses.
     pub fn replay(&self, stream: &DeviceStream) -> Result<()> {
         self.check_device(stream)?;
-        let exec = &self.parts().exec;
-        self.launch(exec, stream)
-            .during(|| format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name()))
+        self.launch(&self.parts().exec, stream, || {
+            format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name())
+        })
     }
 
-    fn launch(&self, exec: &OwnedExec, stream: &DeviceStream) -> DriverResult<()> {
-        // SAFETY: all that the graph refers to is in `parts.keep`, which `drop`
-        // hands to the reclaimer behind the latest launch.
-        let enqueue = || unsafe { stream.stream.launch_graph(exec) };
+    fn launch(
+        &self,
+        exec: &OwnedExec,
+        stream: &DeviceStream,
+        during: impl Fn() -> String,
+    ) -> Result<()> {
+        let enqueue = || {
+            // In turn: whoever holds memory has marked it, then taken all turns.
+            self.check_held()?;
+            // SAFETY: all that the graph refers to is in `parts.keep`, which `drop`
+            // hands to the reclaimer behind the latest launch.
+            unsafe { stream.stream.launch_graph(exec) }.during(&during)
+        };
         if let [turn] = &self.turns[..] {
             let again = turn.again(
                 |last| last.is(self.number, &stream.stream),
@@ -141,7 +150,7 @@ impl Graph {
         let mut fenced = Ok(());
         in_turn(
             &self.turns,
-            |last| last.before(reclaim, &stream.stream),
+            |last| last.before(reclaim, &stream.stream).during(&during),
             || {
                 enqueue()?;
                 // It runs now, so it is the latest launch whatever comes next.
@@ -150,7 +159,20 @@ impl Graph {
                 Ok(launch)
             },
         )?;
-        fenced
+        fenced.during(during)
+    }
+
+    /// Refuses to launch while the host holds page-locked memory that is copied from or
+    /// to.
+    fn check_held(&self) -> Result<()> {
+        let pinned = &self.parts().keep.pinned;
+        match pinned.iter().find(|memory| memory.is_held()) {
+            None => Ok(()),
+            Some(held) => Err(Error::Feed(FeedError::HostHolds {
+                graph: self.name.to_string(),
+                buffer: held.buffer.name.to_string(),
+            })),
+        }
     }
 
     /// The launch that has just been enqueued, as this graph's latest.

@@ -169,13 +169,16 @@ impl Graph {
             for (chain, times) in chains.iter().zip(&mut times) {
                 let scope = streamweir_hal::driver::EventScope::Internal;
                 let once = || {
-                    begin.record(&stream.stream, scope)?;
-                    self.launch(chain, stream)?;
-                    end.record(&stream.stream, scope)?;
-                    end.wait()?;
-                    begin.elapsed_ms(&end)
+                    begin.record(&stream.stream, scope).during(during)?;
+                    self.launch(chain, stream, during)?;
+                    let ended = || {
+                        end.record(&stream.stream, scope)?;
+                        end.wait()?;
+                        begin.elapsed_ms(&end)
+                    };
+                    ended().during(during)
                 };
-                let milliseconds = once().during(during)?;
+                let milliseconds = once()?;
                 if replay >= WARM_UP {
                     times.push(f64::from(milliseconds) * 1e3);
                 }

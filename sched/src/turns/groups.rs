@@ -61,6 +61,17 @@ impl Groups {
         groups.iter().filter_map(|group| group.last()).collect()
     }
 
+    /// The latest launch of each group that has a graph which conflicts with
+    /// `footprint`.
+    pub(crate) fn latest_of(&self, footprint: &Footprint) -> Vec<Arc<Launch>> {
+        let groups: Vec<_> = {
+            let all = self.all.lock();
+            all.iter().filter_map(Weak::upgrade).collect()
+        };
+        let conflicting = groups.iter().filter(|group| group.conflicts(footprint));
+        conflicting.filter_map(|group| group.last()).collect()
+    }
+
     /// Enters a graph into `home` and finds the turns it takes: the group's
     /// own, and those of all groups with a graph that conflicts. A graph of
     /// such a group need not know: it takes its own group's turn, and so meets

@@ -78,6 +78,24 @@ impl Launch {
         Ok(event)
     }
 
+    /// Waits for the launch on the host, by `event` where none has been recorded for it.
+    pub(crate) fn wait(
+        &self,
+        reclaim: &Shared,
+        event: &mut Option<OwnedEvent>,
+    ) -> DriverResult<()> {
+        let recorded = self.event.lock().clone();
+        if let Some(recorded) = recorded {
+            return recorded.wait();
+        }
+        let event = match event {
+            Some(event) => event,
+            none => none.insert(OwnedEvent::new(reclaim, false)?),
+        };
+        event.record(&self.stream, EventScope::Internal)?;
+        event.wait()
+    }
+
     /// Orders what `stream` does next after this launch.
     pub(crate) fn before(&self, reclaim: &Shared, stream: &Arc<OwnedStream>) -> DriverResult<()> {
         if Arc::ptr_eq(&self.stream, stream) || self.stream.handle() == stream.handle() {

@@ -7,7 +7,7 @@ use streamweir_trace::ByteRange;
 
 use crate::capture::lane::VisibleOn;
 use crate::capture::pools::ScratchPools;
-use crate::device::{Persistent, PersistentInner};
+use crate::device::{Persistent, PersistentInner, Pinned};
 use crate::error::Result;
 use crate::kernel::Element;
 
@@ -84,6 +84,14 @@ impl<T: Element> Buffer for Persistent<T> {
 }
 
 impl<T, L> VisibleOn<L> for Persistent<T> {}
+
+impl<T> Pinned<T> {
+    /// Its memory as a place of copies. It is no [`Buffer`], which kernels are given.
+    pub(in crate::capture) fn place(&self) -> Place<'_> {
+        let buffer = &self.inner.buffer;
+        Place::whole(Memory::Persistent(buffer), buffer.range.len())
+    }
+}
 
 impl<B: Buffer> Buffer for &B {
     type Item = B::Item;

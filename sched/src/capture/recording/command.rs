@@ -141,13 +141,13 @@ impl What {
 #[derive(Clone, Copy)]
 pub(in crate::capture) struct Operand {
     pub(in crate::capture) address: u64,
-    /// The buffer and the offset in it; none for page-locked host memory.
-    pub(in crate::capture) of: Option<(BufferKey, u64)>,
+    /// The buffer and the offset in it.
+    pub(in crate::capture) of: (BufferKey, u64),
 }
 
 impl Operand {
     pub(super) fn relocate(&mut self, blocks: &[ByteRange]) {
-        if let Some((BufferKey::Scratch(block), offset)) = self.of {
+        if let (BufferKey::Scratch(block), offset) = self.of {
             self.address = blocks[block as usize].start + offset;
         }
     }

@@ -3,13 +3,11 @@
 //! Arguments are bound by code that is not ours, so a draft stands outside the
 //! recording until it is complete. A refused one leaves nothing behind.
 
-use std::sync::Arc;
-
 use streamweir_alloc::BlockId;
-use streamweir_hal::owned::HostMemory;
 use streamweir_trace::{AccessMode, ByteRange};
 
 use super::{BufferKey, Pointer};
+use crate::device::Recorded;
 use crate::kernel::Bound;
 
 #[derive(Clone, Default)]
@@ -24,8 +22,8 @@ pub(in crate::capture) struct Draft {
     pub(in crate::capture) blocks: Vec<BlockId>,
     /// Whether an argument is narrowed: the author of the launch vouches for that.
     pub(in crate::capture) narrowed: bool,
-    /// The host memory that an upload reads.
-    pub(in crate::capture) pinned: Option<Arc<HostMemory>>,
+    /// The host memory that a copy reads or writes.
+    pub(in crate::capture) pinned: Option<Recorded>,
 }
 
 #[derive(Clone, Copy)]

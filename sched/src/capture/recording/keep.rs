@@ -12,7 +12,7 @@ impl Recording {
     pub(in crate::capture) fn keeps(&self) -> Keep {
         let mut keep = Keep {
             persistent: self.persistents.clone(),
-            pinned: self.pinned.clone(),
+            pinned: self.pinned.iter().map(|it| it.memory().clone()).collect(),
             ..Keep::default()
         };
         for command in &self.commands {

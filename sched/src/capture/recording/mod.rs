@@ -20,14 +20,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use streamweir_hal::owned::HostMemory;
 use streamweir_trace::{ByteRange, ScopeId};
 
 pub(super) use self::command::{
     BufferKey, CallSaid, Command, Kept, Operand, Pointer, RecordedAccess, Spot, What,
 };
 pub(super) use self::draft::Draft;
-use crate::device::PersistentInner;
+use crate::device::{PersistentInner, Recorded};
 
 #[derive(Default)]
 pub(super) struct Recording {
@@ -43,7 +42,7 @@ pub(super) struct Recording {
     pub(super) accesses: Vec<RecordedAccess>,
     pub(super) scopes: Vec<String>,
     pub(super) persistents: Vec<Arc<PersistentInner>>,
-    pub(super) pinned: Vec<Arc<HostMemory>>,
+    pub(super) pinned: Vec<Recorded>,
     /// For each block in the order it was taken, its alloc point in
     /// `alloc_frontiers`.
     pub(super) allocs: Vec<Range<u32>>,

@@ -86,7 +86,7 @@ pub(super) fn fill(spot: Spot, block: Block) -> Added {
     let buffer = draft.add_block(block.id, ByteRange::new(0, bytes), AccessMode::Write);
     let to = Operand {
         address: block.range.start,
-        of: Some((buffer, 0)),
+        of: (buffer, 0),
     };
     let what = What::Fill {
         to,

@@ -73,11 +73,11 @@ impl Tapping {
             let what = What::Copy {
                 to: Operand {
                     address: memory.range().start + offset,
-                    of: Some((copy, offset)),
+                    of: (copy, offset),
                 },
                 from: Operand {
                     address: of.start + source.bytes.start,
-                    of: Some((source.buffer, source.bytes.start)),
+                    of: (source.buffer, source.bytes.start),
                 },
                 bytes,
             };

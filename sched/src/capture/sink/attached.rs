@@ -13,6 +13,7 @@ use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
 use crate::capture::strand::ORIGIN;
+use crate::device::OfEngine;
 use crate::error::{During, EngineError, Error, Result};
 use crate::graph::{GroupInner, Keep};
 
@@ -106,9 +107,11 @@ impl Sink for Attached {
 
 /// Ties what our nodes refer to to the life of the engine's graph.
 pub(in crate::capture) fn tie(recorded: &Recorded, graph: GraphView<'_>, keep: Keep) -> Result<()> {
+    // The engine's replays take no turns, so the host cannot wait for them.
+    let of_engine = keep.pinned.iter().map(OfEngine::of).collect();
     let keep = Tied {
         reclaim: Arc::downgrade(&recorded.device.reclaim),
-        kept: Some((keep, recorded.home.clone())),
+        kept: Some((keep, of_engine, recorded.home.clone())),
     };
     graph.retain(Box::new(keep)).during(|| {
         format!(
@@ -126,7 +129,7 @@ pub(in crate::capture) fn tie(recorded: &Recorded, graph: GraphView<'_>, keep: K
 /// where that is forbidden.
 struct Tied {
     reclaim: Weak<Reclaim>,
-    kept: Option<(Keep, Arc<GroupInner>)>,
+    kept: Option<(Keep, Vec<OfEngine>, Arc<GroupInner>)>,
 }
 
 impl Drop for Tied {

@@ -8,7 +8,7 @@ use super::Stream;
 use crate::capture::buffer::{Buffer, Place};
 use crate::capture::lane::{Lane, VisibleOn};
 use crate::capture::recording::{Draft, Operand, What};
-use crate::device::Pinned;
+use crate::device::{Pinned, Recorded};
 use crate::error::{Error, Result};
 use crate::kernel::Element;
 
@@ -25,6 +25,70 @@ impl<L: Lane> Stream<L> {
     ) -> Result<()> {
         let line = Location::caller();
         let [to, from] = [to.place(), from.place()];
+        self.transport::<T>(&to, &from, None, line)
+    }
+
+    /// Records an upload from page-locked host memory of the same length, which is read
+    /// at each replay. Between replays it is refilled through
+    /// [`Pinned::hold`](crate::Pinned::hold).
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    #[track_caller]
+    pub fn upload<T: Element>(
+        &self,
+        to: impl Buffer<Item = T> + VisibleOn<L>,
+        from: &Pinned<T>,
+    ) -> Result<()> {
+        let line = Location::caller();
+        let host = Recorded::of(&from.inner);
+        self.transport::<T>(&to.place(), &from.place(), Some(host), line)
+    }
+
+    /// Records a download to page-locked host memory of the same length, which is written
+    /// at each replay. The host reads it through [`Pinned::hold`](crate::Pinned::hold).
+    ///
+    /// ```
+    /// # use streamweir_sched as streamweir;
+    /// use streamweir::{Device, Error};
+    ///
+    /// # fn main() -> Result<(), Error> {
+    /// # let device = Device::sim(1);
+    /// let mut tokens = device.pinned::<u32>("tokens", 4)?;
+    /// let (graph, ()) = device.capture::<_, Error>("step", |cap| {
+    ///     let main = cap.origin();
+    ///     let sampled = main.scratch::<u32>("sampled", 4)?;
+    ///     main.fill(&sampled, 1)?;
+    ///     main.download(&mut tokens, &sampled)
+    /// })?;
+    /// graph.replay(&device.stream("replay")?)?;
+    /// assert_eq!(tokens.hold()?[..], [0x0101_0101; 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`copy`](Self::copy).
+    #[track_caller]
+    pub fn download<T: Element>(
+        &self,
+        to: &mut Pinned<T>,
+        from: impl Buffer<Item = T> + VisibleOn<L>,
+    ) -> Result<()> {
+        let line = Location::caller();
+        to.inner.note_written();
+        let host = Recorded::of(&to.inner);
+        self.transport::<T>(&to.place(), &from.place(), Some(host), line)
+    }
+
+    /// Records a copy between two places, one of which may be of page-locked memory.
+    fn transport<T: Element>(
+        &self,
+        to: &Place<'_>,
+        from: &Place<'_>,
+        host: Option<Recorded>,
+        line: &'static Location<'static>,
+    ) -> Result<()> {
         let written = to.bytes.shifted(to.memory.range().start);
         let read = from.bytes.shifted(from.memory.range().start);
         if let (Some(written), Some(read)) = (written, read)
@@ -50,40 +114,9 @@ impl<L: Lane> Stream<L> {
         drop(self.enter()?);
         let mut draft = self.recorder.draft();
         let bytes = to.bytes.len();
-        let to = self.operand(&mut draft, &to, AccessMode::Write)?;
-        let from = self.operand(&mut draft, &from, AccessMode::Read)?;
-        self.transfer(draft, What::Copy { to, from, bytes }, bytes, line)
-    }
-
-    /// Records an upload from page-locked host memory, which is read at each
-    /// replay.
-    ///
-    /// # Errors
-    /// When the lengths differ; otherwise as [`launch`](Self::launch).
-    #[track_caller]
-    pub fn upload<T: Element>(
-        &self,
-        to: impl Buffer<Item = T> + VisibleOn<L>,
-        from: &Pinned<T>,
-    ) -> Result<()> {
-        let line = Location::caller();
-        let to = to.place();
-        if to.bytes.len() != (from.len() * size_of::<T>()) as u64 {
-            return Err(Error::Length {
-                buffer: to.memory.name(),
-                has: to.bytes.len() as usize / size_of::<T>().max(1),
-                what: format!("\"{}\" has {}", from.name(), from.len()),
-            });
-        }
-        drop(self.enter()?);
-        let mut draft = self.recorder.draft();
-        let bytes = to.bytes.len();
-        let to = self.operand(&mut draft, &to, AccessMode::Write)?;
-        draft.pinned = Some(from.memory.clone());
-        let from = Operand {
-            address: from.memory.address(),
-            of: None,
-        };
+        let to = self.operand(&mut draft, to, AccessMode::Write)?;
+        let from = self.operand(&mut draft, from, AccessMode::Read)?;
+        draft.pinned = host;
         self.transfer(draft, What::Copy { to, from, bytes }, bytes, line)
     }
 
@@ -93,7 +126,7 @@ impl<L: Lane> Stream<L> {
         let buffer = self.recorder.touch(draft, place, mode)?;
         Ok(Operand {
             address: place.memory.range().start + place.bytes.start,
-            of: Some((buffer, place.bytes.start)),
+            of: (buffer, place.bytes.start),
         })
     }
 
