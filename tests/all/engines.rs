@@ -1,7 +1,8 @@
-//! The programs in docs/engines.md are taken from examples that compile.
+//! The programs in docs/engines.md and docs/guide.md are taken from examples that
+//! compile.
 //!
 //! Before each Rust block stands `<!-- from FILE: NAME -->`, and FILE has the
-//! same lines between `// begin: docs/engines.md, NAME` and `// end: ...`.
+//! same lines between `// begin: PAGE, NAME` and `// end: ...`.
 
 use std::fs;
 use std::path::Path;
@@ -11,16 +12,26 @@ const MOST_LINES: usize = 40;
 
 #[test]
 fn the_programs_about_engines_are_those_of_the_examples() {
+    are_those_of_the_examples("docs/engines.md", 6);
+}
+
+#[test]
+fn the_programs_of_the_guide_are_those_of_the_mini_engine() {
+    are_those_of_the_examples("docs/guide.md", 10);
+}
+
+fn are_those_of_the_examples(path: &str, least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/engines.md")).unwrap();
+    let page = fs::read_to_string(root.join(path)).unwrap();
     let blocks = rust_blocks(&page);
-    assert!(blocks.len() >= 6, "{} programs", blocks.len());
+    assert!(blocks.len() >= least, "{path}: {} programs", blocks.len());
     for (source, shown) in blocks {
         let (file, name) = source
             .and_then(|source| source.split_once(": "))
             .unwrap_or_else(|| panic!("a program does not say where it is from:\n{shown}"));
         let text = fs::read_to_string(root.join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
-        let real = region(&text, name).unwrap_or_else(|| panic!("{file} has no region {name}"));
+        let real =
+            region(&text, path, name).unwrap_or_else(|| panic!("{file} has no region {name}"));
         assert_eq!(shown, real, "{file}, {name}");
         let lines = shown.lines().count();
         assert!(
@@ -33,8 +44,9 @@ fn the_programs_about_engines_are_those_of_the_examples() {
 #[test]
 fn a_region_is_found_and_moved_to_the_margin() {
     let text = "x\n    // begin: docs/engines.md, a\n    if b {\n\n        c\n    }\n    // end: docs/engines.md, a\n";
-    assert_eq!(region(text, "a").unwrap(), "if b {\n\n    c\n}\n");
-    assert_eq!(region(text, "b"), None);
+    let region = |name| region(text, "docs/engines.md", name);
+    assert_eq!(region("a").unwrap(), "if b {\n\n    c\n}\n");
+    assert_eq!(region("b"), None);
     let page = "<!-- from f.rs: a -->\n```rust\nx\n```\n\n```toml\ny\n```\n```rust\nz\n```\n";
     assert_eq!(
         rust_blocks(page),
@@ -68,8 +80,8 @@ fn rust_blocks(page: &str) -> Vec<(Option<&str>, String)> {
 }
 
 /// The lines of a region, without their common indentation.
-fn region(text: &str, name: &str) -> Option<String> {
-    let is = |line: &str, mark: &str| line.trim() == format!("// {mark}: docs/engines.md, {name}");
+fn region(text: &str, page: &str, name: &str) -> Option<String> {
+    let is = |line: &str, mark: &str| line.trim() == format!("// {mark}: {page}, {name}");
     let lines: Vec<&str> = text
         .lines()
         .skip_while(|line| !is(line, "begin"))

@@ -21,6 +21,7 @@ mod inside;
 mod instruments;
 mod lifetimes;
 mod lying;
+mod mini_engine;
 mod misuse;
 mod overlap;
 mod pinned;
