@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use streamweir_trace::ByteRange;
+use streamweir_trace::{ByteRange, Count};
 
 use crate::size::size;
 
@@ -85,11 +85,11 @@ impl fmt::Display for Leaks {
         if count == 0 {
             return write!(f, "all scratch in arena \"{}\" was freed", self.arena);
         }
-        let buffers = if count == 1 { "buffer" } else { "buffers" };
         write!(
             f,
-            "{count} scratch {buffers} in arena \"{}\" ({}) never freed; drop the handles, or free the blocks, \
+            "{} in arena \"{}\" ({}) never freed; drop the handles, or free the blocks, \
              where their last use is recorded",
+            Count::of(count as u64, "scratch buffer"),
             self.arena,
             size(self.bytes())
         )?;

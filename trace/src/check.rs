@@ -123,7 +123,7 @@ impl Trace {
                     }
                 }
                 Promised::Keeps { range, .. } => upright(*range, whence)?,
-                Promised::Touches | Promised::Waits | Promised::Narrowed => {}
+                Promised::Touches | Promised::Unchecked | Promised::Waits | Promised::Narrowed => {}
             }
         }
         for (i, broken) in self.protocol.iter().enumerate() {

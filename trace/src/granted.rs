@@ -11,6 +11,7 @@ use crate::node::{NodeKind, SourceLine};
 use crate::promise::{Promise, Promised};
 use crate::range_set::RangeSet;
 use crate::stream::Stream;
+use crate::text::Count;
 
 impl Promise {
     /// The promise as one line, with the names that `trace` gives.
@@ -43,7 +44,12 @@ struct Said<'a> {
 impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {
-            Promised::Touches => f.write_str("touches what it declares and nothing else"),
+            Promised::Touches => f.write_str(
+                "touches what it declares, what its operands and parameters show, and nothing else",
+            ),
+            Promised::Unchecked => f.write_str(
+                "launched without its check: so launched it touches what it declares and nothing else",
+            ),
             Promised::Waits => {
                 f.write_str("waits on all paths for what it follows before it touches memory")
             }
@@ -55,8 +61,8 @@ impl fmt::Display for Said<'_> {
                 buffers,
                 reason,
             } => {
-                let plural = if *words == 1 { "word" } else { "words" };
-                write!(f, "{words} {plural} of its parameters left over")?;
+                let words = Count::of(*words, "word");
+                write!(f, "{words} of its parameters left over")?;
                 let mut before = ", pointing into ";
                 for &buffer in buffers {
                     write!(f, "{before}\"{}\"", self.trace.buffer(buffer).name)?;

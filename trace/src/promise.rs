@@ -31,6 +31,9 @@ pub enum Promised {
     /// The nodes touch no memory but what is declared of them or shown by their
     /// operands and parameters.
     Touches,
+    /// The kernels were launched in a shape and with arguments that no check has
+    /// seen, and touch no memory but what is declared of them.
+    Unchecked,
     /// The kernels wait for what they follow on all paths before they touch
     /// memory.
     Waits,

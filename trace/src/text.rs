@@ -7,6 +7,39 @@
 
 use std::fmt::{self, Write};
 
+/// A number of things, in English.
+///
+/// ```
+/// use streamweir_trace::Count;
+///
+/// assert_eq!(Count::of(1, "stream").to_string(), "1 stream");
+/// assert_eq!(Count::of(2, "access").to_string(), "2 accesses");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Count {
+    number: u64,
+    thing: &'static str,
+}
+
+impl Count {
+    /// `number` of what one is called `thing`.
+    pub fn of(number: u64, thing: &'static str) -> Self {
+        Self { number, thing }
+    }
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { number, thing } = self;
+        let plural = match (number, thing.ends_with('s')) {
+            (1, _) => "",
+            (_, true) => "es",
+            (_, false) => "s",
+        };
+        write!(f, "{number} {thing}{plural}")
+    }
+}
+
 /// `text` on one line, with every character escaped that does not simply show:
 /// control characters of both sets (C0 and C1), ends of lines, marks that turn
 /// the direction of text, characters of no width, and white space that is not a

@@ -1,7 +1,7 @@
 //! A layout as a drawing: time to the right, addresses upwards, a rectangle for each buffer.
 
 use plotters::prelude::*;
-use streamweir::trace::{AllocLog, ByteRange, LogEvent};
+use streamweir::trace::{AllocLog, ByteRange, Count, LogEvent};
 
 use super::judge::Placed;
 
@@ -67,11 +67,11 @@ pub(super) fn draw(log: &AllocLog, placed: &Placed) -> Result<String, Box<dyn st
         some => format!(", {some} small ones left out"),
     };
     let title = format!(
-        "{} bytes, {:.4} of the floor: {} buffers, {} streams, {}, {}{left_out}",
+        "{} bytes, {:.4} of the floor: {}, {}, {}, {}{left_out}",
         placed.height,
         placed.ratio(),
-        placed.buffers.len(),
-        placed.streams,
+        Count::of(placed.buffers.len() as u64, "buffer"),
+        Count::of(placed.streams.into(), "stream"),
         placed.mode.word(),
         placed.policy,
     );

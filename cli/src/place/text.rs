@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use streamweir::trace::shown;
+use streamweir::trace::{Count, shown};
 
 use super::judge::{Placed, Untouched};
 
@@ -13,11 +13,12 @@ impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(name, placed) = self;
         let (mode, policy) = (placed.mode.word(), placed.policy);
-        let (buffers, streams) = (placed.buffers.len(), placed.streams);
         writeln!(f, "{}", shown(name))?;
         writeln!(
             f,
-            "  {buffers} buffers, {streams} streams, {mode}, {policy}"
+            "  {}, {}, {mode}, {policy}",
+            Count::of(placed.buffers.len() as u64, "buffer"),
+            Count::of(placed.streams.into(), "stream"),
         )?;
         writeln!(
             f,
@@ -30,7 +31,7 @@ impl fmt::Display for Text<'_> {
         if placed.valid {
             writeln!(f, "  the verifier finds no hazard")?;
         } else {
-            writeln!(f, "  NOT VALID: {} hazards", placed.hazards)?;
+            writeln!(f, "  NOT VALID: {}", Count::of(placed.hazards, "hazard"))?;
         }
         let Untouched { buffers, bytes } = placed.untouched;
         if buffers > 0 {

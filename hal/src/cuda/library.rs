@@ -286,6 +286,9 @@ symbols! {
     cuModuleUnload = cuModuleUnload(module: CUmodule);
     cuModuleGetFunction =
         cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    cuModuleGetFunctionCount = cuModuleGetFunctionCount(count: *mut c_uint, module: CUmodule);
+    cuModuleEnumerateFunctions =
+        cuModuleEnumerateFunctions(functions: *mut CUfunction, count: c_uint, module: CUmodule);
     cuFuncLoad = cuFuncLoad(function: CUfunction);
     cuFuncGetName = cuFuncGetName(name: *mut *const c_char, function: CUfunction);
     cuFuncGetParamInfo = cuFuncGetParamInfo(

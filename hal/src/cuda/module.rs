@@ -1,11 +1,12 @@
 //! Loading code, with the compiler's own words when it is refused.
 
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr;
 
 use cudarc::driver::sys;
 
 use super::library::Library;
+use crate::driver::code::no_kernel;
 use crate::driver::{DriverError, DriverResult, ErrorClass};
 
 /// The most that is kept of what the driver's compiler says about PTX.
@@ -80,8 +81,40 @@ pub(super) unsafe fn function(
             .cuModuleGetFunction(&raw mut function, module, name.as_ptr().cast::<c_char>())
             .and_then(|()| library.cuFuncLoad(function))
     }
-    .map_err(|error| error.with(format!("kernel {symbol}")))?;
+    .map_err(|error| match error.class {
+        // SAFETY: the module is live and its context is current.
+        ErrorClass::NotFound => error.with(no_kernel(symbol, unsafe { names(library, module) })),
+        _ => error.with(format!("kernel {symbol}")),
+    })?;
     Ok(function)
+}
+
+/// The kernels of a module, as far as the driver names them.
+///
+/// # Safety
+/// The module is live and its context is current.
+unsafe fn names(library: &Library, module: sys::CUmodule) -> Vec<String> {
+    let mut count = 0;
+    // SAFETY: a live module; the pointer is to a local.
+    if unsafe { library.cuModuleGetFunctionCount(&raw mut count, module) }.is_err() {
+        return Vec::new();
+    }
+    let mut functions = vec![ptr::null_mut(); count as usize];
+    // SAFETY: as above; there is room for as many as said.
+    if unsafe { library.cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, module) }.is_err()
+    {
+        return Vec::new();
+    }
+    let named = functions.into_iter().filter_map(|function| {
+        let mut name: *const c_char = ptr::null();
+        // SAFETY: the driver gave the function, and writes a pointer to its symbol,
+        // which lives as long as the module.
+        unsafe {
+            library.cuFuncGetName(&raw mut name, function).ok()?;
+            (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+        }
+    });
+    named.collect()
 }
 
 /// Whether an image is PTX: neither a cubin (ELF) nor a fatbin.

@@ -41,6 +41,25 @@ pub struct SimKernel {
     pub run: Arc<SimBody>,
 }
 
+/// What is said of a symbol that a module does not have: the names that it has.
+pub(crate) fn no_kernel(symbol: &str, mut there: Vec<String>) -> String {
+    /// The most names.
+    const NAMED: usize = 8;
+    there.sort_unstable();
+    if there.is_empty() {
+        return format!("no kernel {symbol}");
+    }
+    let more = match there.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    there.truncate(NAMED);
+    format!(
+        "no kernel {symbol}; the module has {}{more}",
+        there.join(", ")
+    )
+}
+
 impl fmt::Debug for SimKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SimKernel")

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::device::Device;
 use super::objects::Module;
 use super::work::{Function, Work};
-use crate::driver::code::SimKernel;
+use crate::driver::code::{SimKernel, no_kernel};
 use crate::driver::{
     DriverResult, ErrorClass, FunctionHandle, LaunchShape, ModuleHandle, ModuleImage, Start,
     StreamHandle,
@@ -74,19 +74,16 @@ impl Device {
             .modules
             .get(&module)
             .ok_or_else(|| self.unknown(module))?;
-        found
-            .functions
-            .iter()
-            .copied()
-            .find(|handle| {
-                self.functions
-                    .get(handle)
-                    .is_some_and(|function| function.kernel.symbol == symbol)
-            })
-            .ok_or_else(|| {
-                self.fail(ErrorClass::NotFound)
-                    .with(format!("no kernel {symbol}"))
-            })
+        let known = || {
+            let handles = found.functions.iter();
+            handles.filter_map(|handle| Some((*handle, self.functions.get(handle)?.kernel.symbol)))
+        };
+        let of_symbol = known().find(|&(_, name)| name == symbol);
+        of_symbol.map(|(handle, _)| handle).ok_or_else(|| {
+            let there = known().map(|(_, name)| name.to_owned()).collect();
+            self.fail(ErrorClass::NotFound)
+                .with(no_kernel(symbol, there))
+        })
     }
 
     pub(super) fn function(&self, handle: FunctionHandle) -> DriverResult<&Arc<Function>> {

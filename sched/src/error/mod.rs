@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use streamweir_alloc::{AllocError, RegistryError};
 use streamweir_hal::driver::{DriverError, ErrorClass};
+use streamweir_trace::Count;
 use streamweir_verify::{Report, VerifyError};
 use thiserror::Error;
 
@@ -69,7 +70,7 @@ pub enum Error {
     Instrument(#[from] InstrumentError),
 
     /// The verifier found hazards, and the capture was to refuse them.
-    #[error("capture \"{capture}\" is refused: {} hazard(s)\n\n{report}", report.hazards_total)]
+    #[error("capture \"{capture}\" is refused: {}\n\n{report}", Count::of(report.hazards_total, "hazard"))]
     Refused {
         /// The capture.
         capture: String,

@@ -304,6 +304,36 @@ fn unnamed_memory_of_an_eager_run_is_judged() {
     assert_eq!(report.hazards[0].rule, Rule::UnknownMemory, "{report}");
 }
 
+/// What no check has seen is the word of whoever launched it, and said with its place.
+#[test]
+fn unchecked_launches_are_promises() {
+    let rig = rig();
+    let [x, z] = rig.buffers(["x", "z"]);
+    let (graph, ()) = rig
+        .device
+        .capture::<_, Error>("unchecked", |cap| {
+            let main = cap.origin();
+            for _ in 0..2 {
+                let args = plus {
+                    input: &x,
+                    output: &z,
+                    more: 1,
+                    len: 2,
+                };
+                // SAFETY: two blocks touch the first two elements.
+                unsafe { main.launch_unchecked(&rig.kernels.plus, (2, 1), args, &[]) }?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let lines = assumed(&graph, "without its check");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(
+        lines[0].contains("`plus` at") && lines[0].contains("2 nodes"),
+        "{lines:?}"
+    );
+}
+
 /// What was left on a stream that nobody joined has a name, a fill like a kernel.
 #[test]
 fn an_unjoined_fill_has_a_name() {

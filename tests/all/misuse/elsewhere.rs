@@ -38,7 +38,11 @@ fn a_declaration_is_held_against_the_code() {
     // SAFETY: as above.
     let error = unsafe { kernels.module.kernel::<wrong::missing>() }.unwrap_err();
     assert_eq!(error.driver_class(), Some(ErrorClass::NotFound));
-    assert!(error.to_string().contains("`missing`"), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("`missing`") && text.contains("; the module has bump, plus, sum"),
+        "{text}"
+    );
     let error = device.load(&ModuleImage::Cuda(vec![0; 4])).unwrap_err();
     assert!(matches!(error, Error::Driver { .. }), "{error}");
 }

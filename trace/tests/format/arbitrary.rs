@@ -95,6 +95,7 @@ pub(crate) fn trace() -> impl Strategy<Value = Trace> {
 fn promise(sizes: Sizes) -> impl Strategy<Value = Promise> {
     let what = prop_oneof![
         Just(Promised::Touches),
+        Just(Promised::Unchecked),
         Just(Promised::Waits),
         Just(Promised::Narrowed),
         (any::<u64>(), vec(buffer_id(sizes), 0..3), text()).prop_map(|(words, buffers, reason)| {

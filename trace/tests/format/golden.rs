@@ -275,6 +275,7 @@ fn complete() -> Trace {
 fn promises(node: NodeId) -> Vec<Promise> {
     let all = [
         Promised::Touches,
+        Promised::Unchecked,
         Promised::Waits,
         Promised::Narrowed,
         Promised::LeftOver {

@@ -112,7 +112,7 @@ impl Explained {
                     let kept = promise.nodes.iter().map(|&node| (node, range));
                     this.bytes.extend(kept);
                 }
-                Promised::Touches | Promised::Waits | Promised::Narrowed => {}
+                Promised::Touches | Promised::Unchecked | Promised::Waits | Promised::Narrowed => {}
             }
         }
         this.bytes.sort_unstable();

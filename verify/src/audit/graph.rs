@@ -3,8 +3,8 @@
 
 use streamweir_trace::dump::{CopyEnd, Dump, DumpNode};
 use streamweir_trace::{
-    AccessMode, ByteRange, CopyNode, Edge, FillNode, KernelNode, Node, NodeId, NodeKind, Param,
-    Trace,
+    AccessMode, ByteRange, CopyNode, Count, Edge, FillNode, KernelNode, Node, NodeId, NodeKind,
+    Param, Trace,
 };
 
 use crate::audit::demangle::short_name;
@@ -101,15 +101,15 @@ impl Skeleton {
         let unknown = self.unknown.iter().filter(|&&unknown| unknown).count();
         if unknown > 0 {
             lines.push(format!(
-                "the parameters of {unknown} kernel{} are not known: addresses that they compute or read from memory are not followed",
-                if unknown == 1 { "" } else { "s" }
+                "the parameters of {} are not known: addresses that they compute or read from memory are not followed",
+                Count::of(unknown as u64, "kernel")
             ));
         }
         if self.placeless > 0 {
             let ends = self.placeless;
             lines.push(format!(
-                "{ends} end{} of copies lie in host memory or arrays whose place the dump does not hold: what else touches those bytes is not checked",
-                if ends == 1 { "" } else { "s" }
+                "{} of copies lie in host memory or arrays whose place the dump does not hold: what else touches those bytes is not checked",
+                Count::of(ends as u64, "end")
             ));
         }
         if dump.events.is_none() {

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use streamweir_trace::dump::{Dump, Pool};
-use streamweir_trace::{AllocPoint, Buffer, BufferId, BufferKind, ByteRange, NodeId, Trace};
+use streamweir_trace::{AllocPoint, Buffer, BufferId, BufferKind, ByteRange, Count, NodeId, Trace};
 
 use crate::audit::blocks::Blocks;
 use crate::audit::memory::{Buffers, Free, FreeBlock, Streams};
@@ -120,9 +120,9 @@ impl<'a> Storages<'a> {
         }
         let untold = self.untold.len();
         if untold > 0 {
-            let plural = if untold == 1 { "" } else { "s" };
+            let untold = Count::of(untold as u64, "storage");
             lines.push(format!(
-                "of {untold} storage{plural} the dump does not say which pool holds the bytes; they are taken to be kept for the graph"
+                "of {untold} the dump does not say which pool holds the bytes; they are taken to be kept for the graph"
             ));
         }
         lines

@@ -48,7 +48,7 @@ impl Fix {
                     *freed = (*freed).max(NodeId::at(node.index() + 1));
                 }
             }
-            Self::Register { range } => register(&mut trace, range),
+            Self::Register { range } | Self::KeepAlive { range } => register(&mut trace, range),
             Self::WriteFirst {
                 buffer,
                 bytes,

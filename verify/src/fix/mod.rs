@@ -55,6 +55,11 @@ pub enum Fix {
         /// Its device addresses, as far as they are known.
         range: ByteRange,
     },
+    /// Free memory only when no graph that was captured with its address is left.
+    KeepAlive {
+        /// Its device addresses, as far as they are known.
+        range: ByteRange,
+    },
     /// Write bytes of a scratch buffer before they are read.
     WriteFirst {
         /// The buffer.
@@ -172,6 +177,10 @@ impl Fix {
             }
             Self::Register { range } => format!(
                 "register the memory at {:#x} as a persistent buffer",
+                range.start
+            ),
+            Self::KeepAlive { range } => format!(
+                "free the memory at {:#x} only when the graph is gone, or give the node memory that lives as long",
                 range.start
             ),
             Self::WriteFirst {

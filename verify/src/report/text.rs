@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use streamweir_trace::{AccessMode, shown};
+use streamweir_trace::{AccessMode, Count, shown};
 
 use super::model::{Hazard, RULES, Report, Verdict};
 use crate::rule::Rule;
@@ -12,20 +12,6 @@ use crate::site::{BufferNote, Site};
 
 /// The most members of a hazard that are written out.
 const MEMBERS: usize = 8;
-
-/// A number of things, in English.
-pub(super) struct Count(pub(super) u64, pub(super) &'static str);
-
-impl Display for Count {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let plural = match (self.0, self.1.ends_with('s')) {
-            (1, _) => "",
-            (_, true) => "es",
-            (_, false) => "s",
-        };
-        write!(f, "{} {}{plural}", self.0, self.1)
-    }
-}
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -44,17 +30,17 @@ impl Display for Report {
         let [subject, part] = self.subject.words();
         write!(f, "{word}: {subject} \"{}\"", shown(&self.capture))?;
         if let Some(total) = total {
-            write!(f, ", {}", Count(total, "hazard"))?;
+            write!(f, ", {}", Count::of(total, "hazard"))?;
         }
         let stats = &self.stats;
         writeln!(
             f,
             " ({}, {}, {}, {} compared {})",
-            Count(stats.nodes, part),
-            Count(stats.edges, "edge"),
-            Count(stats.streams, "stream"),
-            Count(stats.accesses, "access"),
-            Count(stats.comparisons, "time"),
+            Count::of(stats.nodes, part),
+            Count::of(stats.edges, "edge"),
+            Count::of(stats.streams, "stream"),
+            Count::of(stats.accesses, "access"),
+            Count::of(stats.comparisons, "time"),
         )?;
         for line in &self.assumptions {
             writeln!(f, "  = assumes: {}", shown(line))?;
@@ -95,7 +81,7 @@ impl Display for Hazard {
             writeln!(f, "   = buffer: {buffer}")?;
         }
         if !self.bytes.is_empty() {
-            let len = Count(self.bytes.len(), "byte");
+            let len = Count::of(self.bytes.len(), "byte");
             writeln!(f, "   = bytes: {} ({len})", self.bytes)?;
         }
         for member in self.members.iter().take(MEMBERS) {
@@ -108,7 +94,7 @@ impl Display for Hazard {
         }
         if self.members.len() > MEMBERS {
             let more = (self.members.len() - MEMBERS) as u64;
-            writeln!(f, "   = also: {} of nodes", Count(more, "more pair"))?;
+            writeln!(f, "   = also: {} of nodes", Count::of(more, "more pair"))?;
         }
         writeln!(f, "   = help: {}", shown(&self.help))?;
         for other in &self.otherwise {

@@ -10,7 +10,7 @@
 //! that touches memory in ways a trace cannot name and has no access declared.
 //! Its place in the order is known and used; its effect on memory is not.
 
-use streamweir_trace::{NodeId, NodeKind, Trace};
+use streamweir_trace::{Count, NodeId, NodeKind, Trace};
 
 /// How many nodes of a kind a line names.
 const NAMED: usize = 4;
@@ -57,7 +57,6 @@ pub(crate) fn lines(trace: &Trace, nodes: &[NodeId]) -> Vec<String> {
 }
 
 fn line(trace: &Trace, kind: &NodeKind, nodes: &[NodeId]) -> String {
-    let plural = if nodes.len() == 1 { "" } else { "s" };
     let names: Vec<String> = nodes
         .iter()
         .take(NAMED)
@@ -65,8 +64,8 @@ fn line(trace: &Trace, kind: &NodeKind, nodes: &[NodeId]) -> String {
         .collect();
     let more = if nodes.len() > NAMED { ", ..." } else { "" };
     format!(
-        "{} node{plural} not analysed: {} ({}{more}): {}",
-        nodes.len(),
+        "{} not analysed: {} ({}{more}): {}",
+        Count::of(nodes.len() as u64, "node"),
         kind.word(),
         names.join(", "),
         why(kind)

@@ -53,7 +53,11 @@ pub(super) fn check(context: &Context<'_>, rule: Rule, state: StrayMemory, findi
             continue;
         }
         let bytes = ByteRange::from_len(word.at, 1).unwrap_or_default();
-        let fix = Fix::Register { range: bytes };
+        let fix = match state {
+            StrayMemory::Live => Fix::Register { range: bytes },
+            // Somebody else may have what was freed; to register it mends nothing.
+            StrayMemory::Freed => Fix::KeepAlive { range: bytes },
+        };
         findings.push(Finding {
             subject: Subject::StrayWord(at),
             bytes,

@@ -66,6 +66,7 @@ pub(in crate::capture) enum What {
         info: Arc<KernelInfo>,
         shape: LaunchShape,
         start: Start,
+        said: LaunchSaid,
     },
     Copy {
         to: Operand,
@@ -86,6 +87,15 @@ pub(in crate::capture) enum What {
         name: String,
         said: CallSaid,
     },
+}
+
+/// What the author of a launch vouches for.
+#[derive(Clone, Copy, Default)]
+pub(in crate::capture) struct LaunchSaid {
+    /// An argument is narrowed: the kernel touches no more of it.
+    pub(in crate::capture) narrowed: bool,
+    /// Shape and arguments have not been checked.
+    pub(in crate::capture) unchecked: bool,
 }
 
 /// What the caller of a library vouches for beside what is touched.

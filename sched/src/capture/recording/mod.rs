@@ -16,14 +16,14 @@ mod command;
 mod draft;
 mod keep;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use streamweir_trace::{ByteRange, ScopeId};
 
 pub(super) use self::command::{
-    BufferKey, CallSaid, Command, Kept, Operand, Pointer, RecordedAccess, Spot, What,
+    BufferKey, CallSaid, Command, Kept, LaunchSaid, Operand, Pointer, RecordedAccess, Spot, What,
 };
 pub(super) use self::draft::Draft;
 use crate::device::{PersistentInner, Recorded};
@@ -33,8 +33,6 @@ pub(super) struct Recording {
     /// Whether there is a kernel whose blocks spin on each other.
     pub(super) spins: bool,
     pub(super) commands: Vec<Command>,
-    /// The kernels that were launched with narrowed ranges.
-    pub(super) narrowed: HashSet<u32>,
     /// The commands that each command waits for.
     pub(super) waits: Vec<u32>,
     pub(super) param_bytes: Vec<u8>,
@@ -74,9 +72,6 @@ impl Recording {
             mode: access.mode,
         }));
         self.pinned.extend(draft.pinned.take());
-        if draft.narrowed {
-            self.narrowed.insert(command);
-        }
         let command = Command {
             what,
             spot,

@@ -115,7 +115,9 @@ impl Emitter {
     ) -> DriverResult<()> {
         let stream = &self.streams[stream.index()];
         match what {
-            What::Kernel { info, shape, start } => {
+            What::Kernel {
+                info, shape, start, ..
+            } => {
                 let base = param_bytes.as_mut_ptr();
                 self.params.clear();
                 self.params.extend(info.slots.iter().map(|slot| {

@@ -10,7 +10,7 @@ use crate::capture::args::{Args, Binder, CheckedArgs};
 use crate::capture::buffer::Touch;
 use crate::capture::early;
 use crate::capture::lane::Lane;
-use crate::capture::recording::{Draft, Recording, What};
+use crate::capture::recording::{Draft, LaunchSaid, Recording, What};
 use crate::device::{KernelInfo, LoadedKernel};
 use crate::error::{Error, KernelError, Result};
 use crate::kernel::{Bound, Given, Kernel};
@@ -47,7 +47,7 @@ impl<L: Lane> Stream<L> {
                 })
             })
         };
-        self.launch_with(kernel, &args, &[], shape, line)
+        self.launch_with(kernel, &args, None, shape, line)
     }
 
     /// Records the launch of a kernel in any shape, without its check. `also` is
@@ -70,14 +70,15 @@ impl<L: Lane> Stream<L> {
     ) -> Result<()> {
         let line = Location::caller();
         let shape = shape.into();
-        self.launch_with(kernel, &args, also, |_| Ok(shape), line)
+        self.launch_with(kernel, &args, Some(also), |_| Ok(shape), line)
     }
 
+    /// Records a launch, which nothing has checked when it says what it touches `also`.
     fn launch_with<K: Kernel, A: Args<K, L>>(
         &self,
         kernel: &LoadedKernel<K>,
         args: &A,
-        also: &[Touch<'_, L>],
+        also: Option<&[Touch<'_, L>]>,
         shape: impl FnOnce(&Draft) -> Result<LaunchShape>,
         line: &'static Location<'static>,
     ) -> Result<()> {
@@ -93,13 +94,18 @@ impl<L: Lane> Stream<L> {
         let mut draft = recorder.draft();
         args.bind(&mut Binder::new(recorder, &mut draft, &info.slots))?;
         let shape = shape(&draft)?;
-        for touch in also {
+        for touch in also.unwrap_or_default() {
             recorder.touch(&mut draft, &touch.place, touch.mode)?;
         }
+        let said = LaunchSaid {
+            narrowed: draft.narrowed,
+            unchecked: also.is_some(),
+        };
         let what = |recording: &mut Recording| What::Kernel {
             info: info.clone(),
             shape,
             start: early::start(recorder.programmatic, recording, &info.signature),
+            said,
         };
         recorder.perform(self.spot(line), self.generation, what, draft)
     }

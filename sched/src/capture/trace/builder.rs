@@ -174,7 +174,9 @@ impl<'a> Builder<'a> {
             });
         };
         match &command.what {
-            What::Kernel { info, shape, start } => {
+            What::Kernel {
+                info, shape, start, ..
+            } => {
                 let symbol = info.signature.symbol;
                 let kernel = KernelNode {
                     function: symbol.to_owned(),

@@ -47,8 +47,15 @@ impl Builder<'_> {
                     }
                     trace.promises.push(promise(nodes, Promised::Touches));
                 }
-                What::Kernel { .. } if self.recording.narrowed.contains(&(index as u32)) => {
-                    trace.promises.push(promise(nodes, Promised::Narrowed));
+                What::Kernel { said, .. } => {
+                    if said.narrowed {
+                        trace
+                            .promises
+                            .push(promise(nodes.clone(), Promised::Narrowed));
+                    }
+                    if said.unchecked {
+                        trace.promises.push(promise(nodes, Promised::Unchecked));
+                    }
                 }
                 _ => {}
             }

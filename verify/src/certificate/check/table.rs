@@ -250,7 +250,7 @@ fn words(
     let promised = |of: &Promised, address: u64| match of {
         Promised::LeftOver { .. } => true,
         Promised::Keeps { range, .. } => range.contains_byte(address),
-        Promised::Touches | Promised::Waits | Promised::Narrowed => false,
+        Promised::Touches | Promised::Unchecked | Promised::Waits | Promised::Narrowed => false,
     };
     let explained = |address: u64| {
         let here = |promise: &&Promise| promise.nodes.contains(&node);

@@ -1,10 +1,9 @@
 //! How nodes and streams are written into a drawing.
 
-use streamweir_trace::NodeId;
+use streamweir_trace::{Count, NodeId};
 
 use crate::context::Context;
 use crate::report::canvas::shortened;
-use crate::report::text::Count;
 
 /// What a drawing is drawn from.
 pub(super) struct Pen<'c, 't> {
@@ -74,6 +73,6 @@ impl Pen<'_, '_> {
 pub(super) fn skipped(nodes: u32) -> String {
     match nodes {
         0 => String::new(),
-        _ => format!("... {}", Count(nodes.into(), "node")),
+        _ => format!("... {}", Count::of(nodes.into(), "node")),
     }
 }
