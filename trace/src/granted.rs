@@ -11,7 +11,7 @@ use crate::node::{NodeKind, SourceLine};
 use crate::promise::{Promise, Promised};
 use crate::range_set::RangeSet;
 use crate::stream::Stream;
-use crate::text::Count;
+use crate::text::{Count, clipped};
 
 impl Promise {
     /// The promise as one line, with the names that `trace` gives.
@@ -65,7 +65,11 @@ impl fmt::Display for Said<'_> {
                 write!(f, "{words} of its parameters left over")?;
                 let mut before = ", pointing into ";
                 for &buffer in buffers {
-                    write!(f, "{before}\"{}\"", self.trace.buffer(buffer).name)?;
+                    write!(
+                        f,
+                        "{before}\"{}\"",
+                        clipped(&self.trace.buffer(buffer).name)
+                    )?;
                     before = ", ";
                 }
                 write!(f, " ({reason})")
@@ -104,7 +108,9 @@ impl Trace {
                 .buffers
                 .iter()
                 .filter(|buffer| buffer.kind == BufferKind::Foreign { keeper });
-            let names: Vec<String> = kept.map(|buffer| format!("\"{}\"", buffer.name)).collect();
+            let names: Vec<String> = kept
+                .map(|buffer| format!("\"{}\"", clipped(&buffer.name)))
+                .collect();
             if !names.is_empty() {
                 let more = if names.len() > NAMED { ", ..." } else { "" };
                 lines.push(format!(

@@ -79,4 +79,4 @@ pub use promise::{Promise, Promised};
 pub use range::ByteRange;
 pub use range_set::RangeSet;
 pub use stream::{Stream, StreamEnd};
-pub use text::{Count, Shown, shown, shows};
+pub use text::{Count, Shown, clipped, shown, shows};

@@ -5,6 +5,7 @@
 //! cursor, hide what follows, or turn the direction of its neighbours. So nothing
 //! of a file reaches a terminal, a page or a drawing but through [`shown`].
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// A number of things, in English.
@@ -65,6 +66,31 @@ pub struct Shown<T>(T);
 impl<T: fmt::Display> fmt::Display for Shown<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Escaping(f), "{}", self.0)
+    }
+}
+
+/// The most characters of a name that is said again with each thing that is said of
+/// it.
+const LONGEST: usize = 256;
+
+/// `name`, or so much of its beginning as a line can hold. Names have no bound, and
+/// what is found about one thing may be thousands of lines that each name it.
+///
+/// ```
+/// use streamweir_trace::clipped;
+///
+/// assert_eq!(clipped("keys"), "keys");
+/// assert_eq!(clipped(&"ü".repeat(300)), "ü".repeat(255) + "…");
+/// ```
+pub fn clipped(name: &str) -> Cow<'_, str> {
+    // A name of so few bytes has no more characters.
+    if name.len() <= LONGEST {
+        return Cow::Borrowed(name);
+    }
+    let mut ends = name.char_indices().map(|(at, _)| at).skip(LONGEST - 1);
+    match (ends.next(), ends.next()) {
+        (Some(end), Some(_)) => Cow::Owned(format!("{}…", &name[..end])),
+        _ => Cow::Borrowed(name),
     }
 }
 

@@ -1,10 +1,13 @@
 //! Nodes and buffers as reports name them. Every one has a name: a nameless node
-//! that of its kind, and buffers of one name a number each.
+//! that of its kind, and buffers of one name a number each. Of long names the
+//! beginning is shown.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, SourceLine, StreamId, Trace};
+use streamweir_trace::{
+    AccessMode, BufferId, ByteRange, NodeId, SourceLine, StreamId, Trace, clipped,
+};
 
 /// A node as a report names it, or a stream when there is no node to name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,10 +31,13 @@ impl Site {
     pub(crate) fn of(trace: &Trace, node: NodeId, access: Option<AccessMode>) -> Self {
         Self {
             node: Some(node),
-            name: node_title(trace, node).to_owned(),
-            scope: trace.scope_of(node).map(str::to_owned),
-            stream: trace.stream_of(node).map(str::to_owned),
-            launch: trace.node(node).launch.clone(),
+            name: node_title(trace, node).into_owned(),
+            scope: trace.scope_of(node).map(|it| clipped(it).into_owned()),
+            stream: trace.stream_of(node).map(|it| clipped(it).into_owned()),
+            launch: trace.node(node).launch.as_ref().map(|it| SourceLine {
+                file: clipped(&it.file).into_owned(),
+                line: it.line,
+            }),
             access,
         }
     }
@@ -55,7 +61,7 @@ pub struct BufferNote {
 impl BufferNote {
     pub(crate) fn of(trace: &Trace, id: BufferId) -> Self {
         let buffer = trace.buffer(id);
-        let tag = |stream: StreamId| trace.stream(stream).tag.clone();
+        let tag = |stream: StreamId| clipped(&trace.stream(stream).tag).into_owned();
         Self {
             id,
             name: buffer_name(trace, id).into_owned(),
@@ -67,11 +73,11 @@ impl BufferNote {
 }
 
 /// What a node is called: its name, or its kind where it has none.
-pub(crate) fn node_title(trace: &Trace, id: NodeId) -> &str {
+pub(crate) fn node_title(trace: &Trace, id: NodeId) -> Cow<'_, str> {
     let node = trace.node(id);
     match node.name.as_str() {
-        "" => node.kind.word(),
-        name => name,
+        "" => Cow::Borrowed(node.kind.word()),
+        name => clipped(name),
     }
 }
 
@@ -81,8 +87,8 @@ pub(crate) fn buffer_name(trace: &Trace, id: BufferId) -> Cow<'_, str> {
     let name = trace.buffer(id).name.as_str();
     let mut same = trace.buffers.iter().filter(|other| other.name == name);
     match same.nth(1) {
-        Some(_) => Cow::Owned(format!("{name} ({id})")),
-        None => Cow::Borrowed(name),
+        Some(_) => Cow::Owned(format!("{} ({id})", clipped(name))),
+        None => clipped(name),
     }
 }
 

@@ -29,6 +29,7 @@ use std::collections::HashSet;
 
 use streamweir_trace::{
     BufferId, ByteRange, NodeId, NodeKind, PossibleAccess, Promised, StrayMemory, StrayWord, Trace,
+    clipped,
 };
 
 use super::known::{Known, KnownMemory, Meaning};
@@ -212,7 +213,7 @@ fn scan_unexplained<'m>(
                         offset,
                         at: address,
                         memory: state,
-                        name: piece.name.clone(),
+                        name: clipped(&piece.name).into_owned(),
                     });
                 }
             }

@@ -21,7 +21,8 @@ pub struct Certificate {
     /// How many comparisons the verdict took. Nothing rests on it.
     pub comparisons: u64,
     /// The nodes, each once and behind all that its edges come from, with the
-    /// number of its chain. Each node ends before the next one of its chain ends.
+    /// number of its chain; chains are numbered as they begin. Each node ends before
+    /// the next one of its chain ends.
     pub order: Vec<(NodeId, u32)>,
     /// Allocation nodes and the free nodes that give their memory back, where no
     /// buffer says so.

@@ -8,7 +8,9 @@
 mod apply;
 
 use serde::{Deserialize, Serialize};
-use streamweir_trace::{BufferId, ByteRange, Edge, EdgeKind, NodeId, PdlWait, StreamId, Trace};
+use streamweir_trace::{
+    BufferId, ByteRange, Edge, EdgeKind, NodeId, PdlWait, StreamId, Trace, clipped,
+};
 
 use crate::site::{buffer_name, node_title};
 
@@ -119,8 +121,10 @@ impl Fix {
             Self::Join { after, before } => {
                 match (trace.stream_of(*after), trace.stream_of(*before)) {
                     (Some(from), Some(into)) if from != into => format!(
-                        "add a join of stream \"{from}\", after {}, into \"{into}\" before {}",
+                        "add a join of stream \"{}\", after {}, into \"{}\" before {}",
+                        clipped(from),
                         node(*after),
+                        clipped(into),
                         node(*before)
                     ),
                     _ if starts_early(trace, *after, *before)
@@ -139,17 +143,17 @@ impl Fix {
                 let what = match (stream, last) {
                     (Some(stream), Some(last)) => format!(
                         "stream \"{}\", after {},",
-                        trace.stream(*stream).name,
+                        clipped(&trace.stream(*stream).name),
                         node(*last)
                     ),
-                    (Some(stream), None) => format!("stream \"{}\"", trace.stream(*stream).name),
+                    (Some(stream), None) => {
+                        format!("stream \"{}\"", clipped(&trace.stream(*stream).name))
+                    }
                     (None, Some(last)) => node(*last),
                     (None, None) => "the rest".to_owned(),
                 };
-                let origin = trace
-                    .streams
-                    .first()
-                    .map_or("the origin", |s| s.name.as_str());
+                let origin = trace.streams.first();
+                let origin = origin.map_or("the origin".into(), |s| clipped(&s.name));
                 format!("join {what} into \"{origin}\" before the capture ends")
             }
             Self::Separate { buffer: id } => format!(

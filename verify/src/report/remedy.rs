@@ -1,7 +1,7 @@
 //! What else would mend a hazard, where a join gives an overlap up or the host let
 //! go of a buffer too early.
 
-use streamweir_trace::{AccessMode, BufferId, BufferKind, NodeId, StreamId};
+use streamweir_trace::{AccessMode, BufferId, BufferKind, NodeId, StreamId, clipped};
 
 use crate::context::Context;
 use crate::findings::{Finding, Group};
@@ -74,7 +74,7 @@ pub(super) fn otherwise(context: &Context<'_>, group: &Group) -> Vec<String> {
                     all.push(format!(
                         "take {} from stream \"{}\", which alone uses it",
                         buffer_label(trace, id),
-                        trace.stream(stream).name
+                        clipped(&trace.stream(stream).name)
                     ));
                 }
             }

@@ -4,7 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, NodeKind, Promised, Trace};
+use streamweir_trace::{
+    AccessMode, BufferId, ByteRange, NodeId, NodeKind, Promised, Trace, clipped,
+};
 
 use crate::accesses::words::of_param;
 use crate::context::Context;
@@ -34,9 +36,9 @@ fn not_declared(context: &Context<'_>) -> Vec<String> {
         let place = node.launch.as_ref().map(|line| format!(" at {line}"));
         let line = format!(
             "`{}`{} {verb} \"{}\", which nothing declares: it counts all the same; declare it",
-            node.name,
+            clipped(&node.name),
             place.unwrap_or_default(),
-            trace.buffer(access.buffer).name
+            clipped(&trace.buffer(access.buffer).name)
         );
         if let Some((_, count)) = lines.iter_mut().find(|(known, _)| *known == line) {
             *count += 1;

@@ -68,7 +68,7 @@ impl fmt::Display for Rule {
 /// When it would take too long.
 pub(crate) fn run(context: &Context<'_>, limit: usize) -> Result<Findings, VerifyError> {
     let findings = Findings::new(limit);
-    let suspects = sweep::suspects(context);
+    let suspects = sweep::suspects(context)?;
     findings.compared_times(suspects.compared);
     let input = Input { context, suspects };
     for check in CHECKS.iter().flatten() {

@@ -16,7 +16,7 @@
 //! the work. A rule of the session level: [`verify_session`](crate::verify_session)
 //! raises it, from what the checker of graphs finds in the lowered session.
 
-use streamweir_trace::AccessMode;
+use streamweir_trace::{AccessMode, clipped};
 use streamweir_trace::session::{Session, Step, StepKind};
 
 pub(super) const NUMBER: &str = "R12";
@@ -40,7 +40,7 @@ pub(crate) fn headline(
 ) -> String {
     let [first, then] = modes.map(|mode| mode.is_some_and(|mode| mode.writes()));
     let outside = steps.map(|step| is_outside(session, step));
-    let [a, b] = steps.map(|step| &step.name);
+    let [a, b] = steps.map(|step| clipped(&step.name));
     match (first, then, outside) {
         (true, false, [true, _]) => {
             format!("`{b}` reads \"{buffer}\" without waiting for `{a}`, which fills it")

@@ -1,7 +1,7 @@
 //! From what the checker found about the lowered trace to hazards of a session.
 
 use streamweir_trace::session::{Session, Step, Use};
-use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace};
+use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace, clipped};
 
 use super::fix::read_earlier;
 use super::outputs::{Found, Lost};
@@ -78,15 +78,17 @@ fn conflict(session: &Session, hazard: &mut Hazard) {
     hazard.rule = rule(session, steps);
     let names = touched(session, &[first, then], hazard.bytes);
     hazard.buffers = notes(session, &names);
-    let buffer = names.first().map_or("?", |&id| &session.buffer(id).name);
+    let buffer = names
+        .first()
+        .map_or("?".into(), |&id| clipped(&session.buffer(id).name));
     let modes = [
         hazard.first.access,
         hazard.second.as_ref().and_then(|site| site.access),
     ];
     hazard.what = if hazard.rule == Rule::External {
-        external::headline(session, steps, modes, buffer)
+        external::headline(session, steps, modes, &buffer)
     } else {
-        in_flight::headline(steps, buffer)
+        in_flight::headline(steps, &buffer)
     };
     // Where the later step is to find an output that the earlier one spoils, an
     // order between the two would only make the loss certain.
@@ -111,11 +113,11 @@ pub(super) fn rule_of(session: &Session, lost: &Lost) -> Rule {
 
 /// A step that may not find what it is to read.
 fn not_found(session: &Session, trace: &Trace, lost: &Lost) -> Hazard {
-    let named = |id: StepId| format!("{id} `{}`", session.step(id).name);
+    let named = |id: StepId| format!("{id} `{}`", clipped(&session.step(id).name));
     let (first, reader) = lost.pair();
     let names = touched(session, &[lost.source, first, reader], lost.bytes);
     let buffer = names.first().copied().unwrap_or_default();
-    let bytes_of = &session.buffer(buffer).name;
+    let bytes_of = clipped(&session.buffer(buffer).name);
     let (at_fault, waits, source) = (named(first), named(reader), named(lost.source));
     let join = |after: StepId, before: StepId| Fix::Join {
         after: NodeId(after.0),
@@ -201,7 +203,7 @@ fn notes(session: &Session, buffers: &[BufferId]) -> Vec<BufferNote> {
         let buffer = session.buffer(id);
         BufferNote {
             id,
-            name: buffer.name.clone(),
+            name: clipped(&buffer.name).into_owned(),
             kind: if buffer.host {
                 "host memory"
             } else {
@@ -219,11 +221,11 @@ fn notes(session: &Session, buffers: &[BufferId]) -> Vec<BufferNote> {
 fn describe(session: &Session, fix: &Fix) -> String {
     let step = |id: NodeId| {
         let id = StepId(id.0);
-        format!("{id} `{}`", session.step(id).name)
+        format!("{id} `{}`", clipped(&session.step(id).name))
     };
     let stream = |id: NodeId| {
         let stream = session.step(StepId(id.0)).stream();
-        stream.map(|stream| &session.streams[stream.index()].name)
+        stream.map(|stream| clipped(&session.streams[stream.index()].name))
     };
     match fix {
         Fix::Join { after, before } => match (stream(*after), stream(*before)) {
@@ -246,7 +248,7 @@ fn describe(session: &Session, fix: &Fix) -> String {
         }
         Fix::Separate { buffer } => format!(
             "give the later output another place than \"{}\", or copy the earlier one away first",
-            session.buffer(*buffer).name
+            clipped(&session.buffer(*buffer).name)
         ),
         _ => "change the order of the steps".to_owned(),
     }

@@ -184,6 +184,12 @@ impl History {
         }
     }
 
+    /// How many accesses there is room for beside the latest of each run, which is how
+    /// many were held at one time.
+    pub(super) fn held(&self) -> usize {
+        self.links.len()
+    }
+
     /// Makes a run begin at `at`.
     fn cut(&mut self, at: u32) {
         if at as usize >= self.runs.len() || self.starts.contains(at) {

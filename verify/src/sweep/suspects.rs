@@ -6,6 +6,7 @@ use super::bits::Bits;
 use super::history::{Class, Entry, History};
 use crate::accesses::Owner;
 use crate::context::Context;
+use crate::error::VerifyError;
 
 /// What pass 1 leaves to be looked at.
 #[derive(Debug)]
@@ -25,8 +26,19 @@ pub(crate) struct Suspects {
     pub(crate) compared: u64,
 }
 
+/// The most questions about order that pass 1 asks.
+const MOST_COMPARED: u64 = 1 << 32;
+
+/// The most accesses that it remembers at one time, each once for each run of bytes
+/// that it touches.
+const MOST_HELD: usize = 1 << 22;
+
 /// Pass 1.
-pub(crate) fn suspects(context: &Context<'_>) -> Suspects {
+///
+/// # Errors
+/// When so many accesses of the same bytes are in no order that it would take too
+/// long, or too much memory.
+pub(crate) fn suspects(context: &Context<'_>) -> Result<Suspects, VerifyError> {
     let accesses = &context.accesses;
     let map = &context.map;
     let mut history = History::new(map.len());
@@ -79,8 +91,14 @@ pub(crate) fn suspects(context: &Context<'_>) -> Suspects {
         if without_write && life.needs_write && touch.declared && touch.mode.reads() {
             suspects.unwritten.push(id);
         }
+        if suspects.compared > MOST_COMPARED || history.held() > MOST_HELD {
+            return Err(VerifyError::TooEntangled {
+                what: "accesses in no order, of runs of bytes that they share",
+                most: MOST_HELD as u64,
+            });
+        }
     }
-    suspects
+    Ok(suspects)
 }
 
 fn class(mode: AccessMode) -> Class {

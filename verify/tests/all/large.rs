@@ -248,3 +248,82 @@ fn many_fills_of_many_rows() {
     assert_eq!(report.hazards_total, 200 * 199 / 2);
     assert_eq!(report.stats.comparisons, 200 * 199 / 2 * 2);
 }
+
+/// Readers in no order of nested parts of one buffer: each run of bytes has been read
+/// by all readers around it, which grows with the square of their number.
+#[test]
+fn readers_of_nested_bytes() {
+    let trace = |readers: u32| {
+        let mut trace = Trace::new("nested");
+        let range = ByteRange::new(0x1000, 0x10_0000);
+        let buffer = trace.add_buffer(streamweir_trace::Buffer::persistent("b", range));
+        for at in 0..readers {
+            let node = trace.add_node(Node::new(NodeKind::kernel(), "read"));
+            let bytes = ByteRange::new(at.into(), (0x8000 - at).into());
+            trace.add_access(Access::new(node, buffer, bytes, Read));
+        }
+        let bytes = ByteRange::new(0x9000, 0x9001);
+        trace.add_access(Access::new(NodeId(0), buffer, bytes, Write));
+        trace
+    };
+    let small = trace(300);
+    let report = safe(&small);
+    assert!(report.stats.comparisons < 300 * 300);
+    certificate::check(&small, &report.certificate.unwrap()).unwrap();
+    let refused = verify(&trace(2200)).unwrap_err();
+    assert!(
+        matches!(refused, VerifyError::TooEntangled { .. }),
+        "{refused}"
+    );
+}
+
+/// A name of a hundred thousand letters in many hazards: its beginning is said in each.
+#[test]
+fn long_names_are_said_in_part() {
+    let mut trace = Trace::new("long names");
+    let long = "n".repeat(100_000);
+    let main = trace.add_stream(Stream::origin(long.clone()));
+    let range = ByteRange::new(0x1000, 0x2000);
+    let buffer = trace.add_buffer(streamweir_trace::Buffer::persistent(long.clone(), range));
+    let scope = trace.add_scope(long.clone());
+    for _ in 0..100 {
+        let mut node = Node::new(NodeKind::kernel(), long.clone()).on(main);
+        node.scope = Some(scope);
+        node.launch = Some(streamweir_trace::SourceLine {
+            file: long.clone(),
+            line: 1,
+        });
+        let node = trace.add_node(node);
+        let bytes = ByteRange::new(0, 16);
+        trace.add_access(Access::new(node, buffer, bytes, Write));
+    }
+    let report = verify(&trace).unwrap();
+    assert_eq!(report.hazards_total, 100 * 99 / 2);
+    let longest = report.hazards.iter().map(|hazard| hazard.to_string().len());
+    assert!(longest.max().unwrap() < 8_000);
+    let first = &report.hazards[0];
+    assert_eq!(first.first.name.chars().count(), 256);
+    assert!(first.first.name.ends_with('…') && first.buffers[0].name.ends_with('…'));
+}
+
+/// A line of nodes and then many chains: the certificate of what can be verified can
+/// be checked, however wide the graph is at its end.
+#[test]
+fn a_wide_end_has_a_certificate_that_checks() {
+    let mut trace = Trace::new("wide end");
+    for at in 0..60_000_u32 {
+        let node = trace.add_node(Node::new(NodeKind::kernel(), "line"));
+        if at > 0 {
+            trace.add_edge(Edge::full(NodeId(at - 1), node));
+        }
+    }
+    for _ in 0..4500 {
+        trace.add_node(Node::new(NodeKind::kernel(), "alone"));
+    }
+    let proof = safe(&trace).certificate.unwrap();
+    certificate::check(&trace, &proof).unwrap();
+    // Chains are numbered as they begin.
+    let mut forged = proof.clone();
+    forged.order[0].1 = u32::MAX;
+    assert!(certificate::check(&trace, &forged).is_err());
+}

@@ -20,6 +20,9 @@ pub(super) fn nodes(trace: &Trace) -> impl Iterator<Item = (NodeId, &Node)> {
     (0..).map(NodeId).zip(&trace.nodes)
 }
 
+/// The most numbers in all clocks at the end of nodes, and in all at their starts.
+const MOST_ENTRIES: usize = 1 << 27;
+
 /// The order of the graph.
 pub(super) struct Order {
     pub(super) nodes: Vec<Placed>,
@@ -42,14 +45,10 @@ pub(super) struct Placed {
 impl Order {
     pub(super) fn new(trace: &Trace, sequence: &[(NodeId, u32)]) -> Checked<Self> {
         let count = trace.nodes.len();
-        let chains = sequence.iter().map(|&(_, chain)| chain as usize + 1);
-        let width = chains.max().unwrap_or(0);
-        // No certificate may ask for more than 2 GiB of clocks.
-        let fits = count.saturating_mul(width) <= 1 << 28;
-        demand(fits, Refusal::TooWide(width))?;
         demand(sequence.len() == count, Refusal::Misstated("order"))?;
         let mut nodes = vec![Placed::default(); count];
-        let mut lengths = vec![0; width];
+        let mut lengths = Vec::new();
+        let mut entries = 0;
         let mut edges = trace.edges.clone();
         edges.sort_by_key(|edge| edge.to);
         for (at, &(node, chain)) in sequence.iter().enumerate() {
@@ -57,6 +56,13 @@ impl Order {
             let old = nodes.get(node.index());
             let new = old.is_some_and(|old| old.at.is_none());
             demand(new, Refusal::Order(node))?;
+            // Chains are numbered as they begin, and a clock has those that have. No
+            // certificate may ask for more than 1 GiB of clocks.
+            demand(chain <= lengths.len(), Refusal::Order(node))?;
+            lengths.resize(lengths.len().max(chain + 1), 0);
+            let width = lengths.len();
+            entries += width;
+            demand(entries <= MOST_ENTRIES, Refusal::TooWide(width))?;
             let (mut at_start, mut at_end) = (vec![0; width], vec![0; width]);
             let first = edges.partition_point(|edge| edge.to < node);
             for edge in edges[first..].iter().take_while(|edge| edge.to == node) {
@@ -100,7 +106,7 @@ impl Order {
             Phase::BeforeWait => &then_clocks.at_start,
             Phase::AfterWait => &then_clocks.at_end,
         };
-        first != then && number <= ended[chain]
+        first != then && ended.get(chain).is_some_and(|&ended| number <= ended)
     }
 }
 
