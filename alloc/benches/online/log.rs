@@ -1,6 +1,6 @@
 //! The logs that are played.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,7 +17,8 @@ const BUFFERS: u64 = 10_000;
 /// The log of 10,000 buffers on this many streams.
 pub(crate) fn of(streams: u64) -> Named {
     let name = format!("s{streams}_n{BUFFERS}");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/alloc-logs");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/alloc-logs");
+    let folder = std::env::var_os("STREAMWEIR_ALLOC_LOGS").map_or(beside, PathBuf::from);
     match std::fs::read(folder.join(format!("{name}.json"))) {
         Ok(text) => Named {
             log: AllocLog::from_json(&text).expect("the file is a log"),
@@ -76,7 +77,7 @@ fn generated(streams: u64) -> String {
         }
     }
     format!(
-        "{{\"streams\":{streams},\"events\":[{}]}}",
+        "{{\"format\":\"alloc-log-1\",\"streams\":{streams},\"origin\":0,\"events\":[{}]}}",
         events.join(",")
     )
 }
