@@ -32,7 +32,8 @@ const INLINE: usize = 8;
 #[derive(Clone, Default)]
 pub struct Clock {
     low: [u32; INLINE],
-    rest: Vec<u32>,
+    /// Those of the streams beyond, if one of them has any.
+    rest: Option<Box<[u32]>>,
 }
 
 /// A node by its place on its stream's chain.
@@ -56,14 +57,19 @@ impl Clock {
     pub(crate) fn at(&self, stream: usize) -> u32 {
         match self.low.get(stream) {
             Some(&index) => index,
-            None => self.rest.get(stream - INLINE).copied().unwrap_or(0),
+            None => self.rest().get(stream - INLINE).copied().unwrap_or(0),
         }
+    }
+
+    #[inline]
+    fn rest(&self) -> &[u32] {
+        self.rest.as_deref().unwrap_or_default()
     }
 
     /// The first stream, by number, on which this clock reaches further than
     /// `other`, and the index that it reaches there.
     pub(crate) fn first_beyond(&self, other: &Self) -> Option<(usize, u32)> {
-        (0..INLINE + self.rest.len())
+        (0..INLINE + self.rest().len())
             .map(|stream| (stream, self.at(stream)))
             .find(|&(stream, index)| index > other.at(stream))
     }
@@ -82,13 +88,13 @@ impl Clock {
             within &= mine <= theirs;
         }
         // Not `&&`, which would make a branch of what nobody can foresee.
-        within & (self.rest.is_empty() || self.rest_within(other))
+        within & (self.rest.is_none() || self.rest_within(other))
     }
 
     #[cold]
     fn rest_within(&self, other: &Self) -> bool {
-        let theirs = other.rest.iter().copied().chain(std::iter::repeat(0));
-        self.rest
+        let theirs = other.rest().iter().copied().chain(std::iter::repeat(0));
+        self.rest()
             .iter()
             .zip(theirs)
             .all(|(&mine, theirs)| mine <= theirs)
@@ -100,17 +106,18 @@ impl Clock {
         for (mine, &theirs) in self.low.iter_mut().zip(&other.low) {
             *mine = (*mine).max(theirs);
         }
-        if !other.rest.is_empty() {
+        if other.rest.is_some() {
             self.join_rest(other);
         }
     }
 
     #[cold]
     fn join_rest(&mut self, other: &Self) {
-        if self.rest.len() < other.rest.len() {
-            self.rest.resize(other.rest.len(), 0);
-        }
-        for (mine, &theirs) in self.rest.iter_mut().zip(&other.rest) {
+        for (mine, &theirs) in self
+            .spilled(other.rest().len())
+            .iter_mut()
+            .zip(other.rest())
+        {
             *mine = (*mine).max(theirs);
         }
     }
@@ -121,17 +128,19 @@ impl Clock {
         let at = position.stream.index();
         let entry = match self.low.get_mut(at) {
             Some(entry) => entry,
-            None => self.spilled(at - INLINE),
+            None => &mut self.spilled(at - INLINE + 1)[at - INLINE],
         };
         *entry = (*entry).max(position.index);
     }
 
+    /// The entries beyond, as many as these or more.
     #[cold]
-    fn spilled(&mut self, at: usize) -> &mut u32 {
-        if self.rest.len() <= at {
-            self.rest.resize(at + 1, 0);
-        }
-        &mut self.rest[at]
+    fn spilled(&mut self, count: usize) -> &mut [u32] {
+        let mut rest = std::mem::take(&mut self.rest)
+            .unwrap_or_default()
+            .into_vec();
+        rest.resize(count.max(rest.len()), 0);
+        self.rest.insert(rest.into_boxed_slice())
     }
 }
 
@@ -145,7 +154,7 @@ impl Eq for Clock {}
 
 impl fmt::Debug for Clock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let entries = self.low.iter().chain(&self.rest).enumerate();
+        let entries = self.low.iter().chain(self.rest()).enumerate();
         f.debug_map()
             .entries(
                 entries
