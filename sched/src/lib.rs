@@ -53,7 +53,7 @@ pub use feed::{Feed, Readback, Staging, Step, StepId};
 pub use graph::{Graph, ReplayGroup};
 pub use turns::Footprint;
 #[doc(hidden)]
-pub use turns::{Turn, in_turn};
+pub use turns::{Late, Turn, in_turn};
 
 /// What a device can do: the driver trait with its backends.
 ///

@@ -209,6 +209,7 @@ impl OwnedExec {
         &self.reclaim
     }
 
+    #[inline]
     pub(super) fn handle(&self) -> ExecHandle {
         self.handle
     }

@@ -27,6 +27,7 @@ impl OwnedModule {
     }
 
     /// Whether it is loaded on that device.
+    #[inline]
     pub fn is_on(&self, reclaim: &Shared) -> bool {
         Arc::ptr_eq(&self.reclaim, reclaim)
     }
@@ -60,11 +61,13 @@ pub struct FunctionRef {
 
 impl FunctionRef {
     /// The driver's handle, live as long as this is.
+    #[inline]
     pub(super) fn handle(&self) -> FunctionHandle {
         self.handle
     }
 
     /// The module.
+    #[inline]
     pub fn module(&self) -> &Arc<OwnedModule> {
         &self.module
     }

@@ -93,11 +93,13 @@ impl Reclaim {
         })
     }
 
+    #[inline]
     pub(super) fn driver(&self) -> &dyn Driver {
         &*self.driver
     }
 
     /// What the device is.
+    #[inline]
     pub fn info(&self) -> &DeviceInfo {
         self.driver.info()
     }

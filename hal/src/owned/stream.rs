@@ -56,11 +56,13 @@ impl OwnedStream {
         }
     }
 
+    #[inline]
     pub(super) fn reclaim(&self) -> &Reclaim {
         &self.reclaim
     }
 
     /// The driver's handle, live as long as this is.
+    #[inline]
     pub fn handle(&self) -> StreamHandle {
         self.handle
     }
@@ -72,6 +74,7 @@ impl OwnedStream {
 
     /// Whether the stream is ours. Only such a stream is known never to be
     /// captured by others.
+    #[inline]
     pub fn is_ours(&self) -> bool {
         self.engine.is_none()
     }
@@ -126,6 +129,7 @@ impl OwnedStream {
     ///
     /// # Errors
     /// When the driver refuses.
+    #[inline]
     pub fn capture_info(&self, frontier: &mut Vec<NodeHandle>) -> DriverResult<CaptureInfo> {
         // SAFETY: as above.
         unsafe { self.reclaim.driver().capture_info(self.handle, frontier) }
@@ -139,6 +143,7 @@ impl OwnedStream {
     /// # Safety
     /// `exec` is of this device. It, and all that the graph refers to, stays live
     /// until the launch has ended.
+    #[inline]
     pub unsafe fn launch_graph(&self, exec: &OwnedExec) -> DriverResult<()> {
         // SAFETY: both handles are live; the rest is the caller's promise.
         unsafe {
@@ -172,6 +177,7 @@ impl OwnedStream {
     /// function has, there are as many as it has, and the device memory they
     /// point to stays live until the launch and every replay has ended. A kernel
     /// that starts early waits for what it follows before it touches memory.
+    #[inline]
     pub unsafe fn launch(
         &self,
         function: &FunctionRef,
@@ -194,6 +200,7 @@ impl OwnedStream {
     ///
     /// # Safety
     /// Both ranges stay live until the copy and every replay of it has ended.
+    #[inline]
     pub unsafe fn copy(&self, to: u64, from: u64, bytes: u64) -> DriverResult<()> {
         // SAFETY: the handle is live; the rest is the caller's promise.
         unsafe {
@@ -210,6 +217,7 @@ impl OwnedStream {
     ///
     /// # Safety
     /// As for [`copy`](Self::copy).
+    #[inline]
     pub unsafe fn fill(&self, to: u64, value: u8, bytes: u64) -> DriverResult<()> {
         // SAFETY: the handle is live; the rest is the caller's promise.
         unsafe {

@@ -144,6 +144,9 @@ impl<'a> Binder<'a> {
         draft: &'a mut Draft,
         slots: &'a [ParamSlot],
     ) -> Self {
+        // A byte that no argument is bound to, between parameters say, is zero.
+        let end = slots.last().map_or(0, |slot| slot.offset + slot.size);
+        draft.params.resize(end as usize, 0);
         Self {
             recorder,
             draft,
@@ -152,13 +155,10 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Goes on to the next parameter: its bytes, and those that pad it, are zero until
-    /// it is bound.
+    /// Goes on to the next parameter.
     #[allow(clippy::should_implement_trait)]
+    #[inline]
     pub fn next(&mut self) {
-        let slot = self.slots[self.next];
-        let end = (slot.offset + slot.size) as usize;
-        self.draft.params.resize(end, 0);
         self.next += 1;
     }
 
@@ -177,6 +177,7 @@ impl<'a> Binder<'a> {
 
     /// Notes that the launch touches a place, whose address stands at `at` or in the
     /// table there.
+    #[inline]
     fn touch(
         &mut self,
         at: u32,
@@ -199,6 +200,7 @@ impl<'a> Binder<'a> {
         Ok(buffer)
     }
 
+    #[inline]
     fn bytes(&mut self, at: u32, value: &[u8]) {
         // The slots are the declaration's own layout, and implementations of `Args`
         // and `Arg` stay in the parameter that they bind.

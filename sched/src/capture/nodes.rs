@@ -34,14 +34,20 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// What became of the next command.
+    #[inline]
     pub(super) fn push(&mut self, sent: Sent) {
-        self.found.push(0..0);
-        self.set(self.found.len() as u32 - 1, sent);
+        let found = self.enter(self.found.len() as u32, sent);
+        self.found.push(found);
     }
 
     /// What became of a command that was pushed unseen.
     pub(super) fn set(&mut self, command: u32, sent: Sent) {
-        self.found[command as usize] = match sent {
+        self.found[command as usize] = self.enter(command, sent);
+    }
+
+    #[inline]
+    fn enter(&mut self, command: u32, sent: Sent) -> Range<u32> {
+        match sent {
             Sent::Node(node) => append(&mut self.handles, &[node]),
             Sent::Call { before, after } => {
                 let before = append(&mut self.handles, &before);
@@ -49,7 +55,7 @@ impl Nodes {
                 append(&mut self.handles, &after)
             }
             Sent::Unseen => 0..0,
-        };
+        }
     }
 
     /// The node of a command; of a library's call the frontier that it left,

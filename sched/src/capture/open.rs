@@ -29,7 +29,7 @@ pub(super) struct CallInProgress {
     pub(super) spot: Spot,
     pub(super) name: String,
     pub(super) said: CallSaid,
-    pub(super) draft: Draft,
+    pub(super) draft: Box<Draft>,
     /// Where its stream stood when it began, or when a command was last recorded
     /// there from within it.
     pub(super) before: Frontier,

@@ -15,7 +15,7 @@ use super::plan::Placed;
 use super::pools::ScratchPools;
 use super::recording::{BufferKey, Draft, Recording, Spot, What};
 use super::strand::Strands;
-use crate::device::{Claim, DeviceInner, EventInner};
+use crate::device::{Claim, DeviceInner, EventInner, PersistentInner};
 use crate::error::{Error, Name, Result};
 use crate::graph::{GroupInner, Keep};
 use streamweir_base::inside::Inside;
@@ -168,6 +168,7 @@ impl Recorded {
     ///
     /// # Errors
     /// When it is of another capture or device.
+    #[inline]
     pub(super) fn touch(
         &mut self,
         draft: &mut Draft,
@@ -182,17 +183,26 @@ impl Recorded {
                 Ok(draft.add_block(block, place.bytes, mode))
             }
             Memory::Persistent(inner) => {
-                if !inner.is_on(&self.device) {
-                    return Err(Error::OtherDevice {
-                        what: format!("persistent buffer \"{}\"", inner.name),
-                        used_on: self.device.reclaim.info().name.clone(),
-                    });
-                }
-                let buffer = self.recording.persistent(inner);
+                let buffer = match self.recording.known(inner) {
+                    Some(buffer) => buffer,
+                    None => self.enter(inner)?,
+                };
                 draft.add_access(buffer, place.bytes, mode);
                 Ok(buffer)
             }
         }
+    }
+
+    /// A buffer that was not found at once.
+    #[cold]
+    fn enter(&mut self, inner: &Arc<PersistentInner>) -> Result<BufferKey> {
+        if !inner.is_on(&self.device) {
+            return Err(Error::OtherDevice {
+                what: format!("persistent buffer \"{}\"", inner.name),
+                used_on: self.device.reclaim.info().name.clone(),
+            });
+        }
+        Ok(self.recording.persistent(inner))
     }
 
     /// Refuses a lane type that stands for another stream.

@@ -40,8 +40,8 @@ pub(crate) struct Recorder {
     priorities: Priorities,
     /// The streams' names, for handles that outlive the capture.
     names: RefCell<Vec<Name>>,
-    /// Its memory is used again by each command.
-    draft: Cell<Draft>,
+    /// Its memory is used again by each command. None while one is in the making.
+    draft: Cell<Option<Box<Draft>>>,
     open: RefCell<Option<Box<Open>>>,
 }
 
@@ -81,6 +81,7 @@ impl Recorder {
     }
 
     /// The capture, unless it has ended. It may be broken.
+    #[inline]
     pub(super) fn unended(&self, what: impl FnOnce() -> String) -> Result<RefMut<'_, Open>> {
         RefMut::filter_map(self.open.borrow_mut(), |open| open.as_deref_mut())
             .map_err(|_| self.ended(what()))
@@ -96,6 +97,7 @@ impl Recorder {
     }
 
     /// The open capture, for `stream`. Refuses a handle whose stream was joined.
+    #[inline]
     pub(super) fn open(&self, stream: StreamId, generation: u32) -> Result<RefMut<'_, Open>> {
         let open = self.unended(|| format!("stream \"{}\"", self.stream_name(stream)))?;
         open.check_broken()?;
@@ -146,8 +148,9 @@ impl Recorder {
     }
 
     /// An empty draft. No cell is borrowed while it is filled.
-    pub(super) fn draft(&self) -> Draft {
-        let mut draft = self.draft.take();
+    #[inline]
+    pub(super) fn draft(&self) -> Box<Draft> {
+        let mut draft = self.draft.take().unwrap_or_default();
         draft.clear();
         draft
     }
@@ -158,17 +161,18 @@ impl Recorder {
         spot: Spot,
         generation: u32,
         what: impl FnOnce(&mut Recording) -> What,
-        mut draft: Draft,
+        mut draft: Box<Draft>,
     ) -> Result<()> {
         let mut open = self.open(spot.stream, generation)?;
         let what = what(&mut open.recorded.recording);
         open.perform(spot, what, &mut draft)?;
         drop(open);
-        self.draft.set(draft);
+        self.draft.set(Some(draft));
         Ok(())
     }
 
     /// Notes that the command in the making touches a place.
+    #[inline]
     pub(super) fn touch(
         &self,
         draft: &mut Draft,

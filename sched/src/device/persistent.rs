@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
 use streamweir_alloc::{ALIGNMENT, PersistentEntry};
+use streamweir_base::sync::atomic::AtomicU32;
 use streamweir_hal::owned::{self, DeviceMemory, Fence, Shared};
 use streamweir_trace::ByteRange;
 
@@ -52,6 +53,9 @@ pub(crate) struct PersistentInner {
     pub(crate) name: Name,
     device: Weak<DeviceInner>,
     reclaim: Shared,
+    /// Where the recording that named it last has it in its table. A hint, which each
+    /// recording checks: it saves a look into a map for each access.
+    pub(crate) seen_at: AtomicU32,
     // Its keep-alive is the memory: when the last handle and the last graph
     // have let go, the memory goes to the reclaimer.
     _entry: Arc<PersistentEntry>,
@@ -287,6 +291,7 @@ impl PersistentInner {
             name: name.into(),
             device: Arc::downgrade(&device.inner),
             reclaim: device.inner.reclaim.clone(),
+            seen_at: AtomicU32::new(0),
             _entry: entry,
         }
     }

@@ -139,7 +139,7 @@ impl Graph {
                 |last| {
                     // Whoever asked for its event before now waits for the
                     // launches before this one only.
-                    (!last.stands_for(&stream.stream)).then(|| self.entered(stream))
+                    (!last.stands_for_later()).then(|| self.entered(stream))
                 },
             )?;
             if again {

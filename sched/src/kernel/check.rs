@@ -54,6 +54,7 @@ pub struct Extent {
 
 impl Extent {
     /// Its elements.
+    #[inline]
     pub const fn len(&self) -> u64 {
         match self.bytes.checked_div(self.element) {
             Some(elements) => elements,
@@ -70,6 +71,7 @@ impl Extent {
     ///
     /// # Errors
     /// When it has fewer. A product beyond 2^64 is more than any buffer has.
+    #[inline]
     pub fn holds<D: Into<u64>, const N: usize>(self, dims: [D; N]) -> Result<Self, Refusal> {
         let mut needs = Some(1_u64);
         let mut empty = false;
@@ -79,10 +81,11 @@ impl Extent {
             needs = needs.and_then(|all| all.checked_mul(dim));
         }
         let needs = if empty { 0 } else { needs.unwrap_or(u64::MAX) };
-        if needs <= self.len() {
-            return Ok(self);
+        // As `needs <= self.len()`, without a division.
+        match needs.checked_mul(self.element) {
+            Some(bytes) if bytes <= self.bytes => Ok(self),
+            _ => Err(self.short(needs)),
         }
-        Err(self.short(needs))
     }
 
     /// Itself, when it has `bytes` bytes: for a buffer whose elements do not say what
@@ -90,6 +93,7 @@ impl Extent {
     ///
     /// # Errors
     /// When it has fewer.
+    #[inline]
     pub const fn holds_bytes(self, bytes: u64) -> Result<Self, Refusal> {
         if bytes <= self.bytes {
             return Ok(self);
@@ -176,6 +180,7 @@ pub(crate) struct Bound {
 pub struct Given<'a> {
     pub(crate) slots: &'a [ParamSlot],
     pub(crate) bytes: &'a [u8],
+    /// By parameter, in order: those from the next one on.
     pub(crate) bound: &'a [Bound],
     pub(crate) device: &'a DeviceInfo,
     pub(crate) next: usize,
@@ -188,15 +193,23 @@ impl<'a> Given<'a> {
     }
 
     /// The next argument, for the parameter `name`.
+    #[inline]
     pub fn next(&mut self, name: &'static str) -> Argument<'a> {
         let index = self.next;
         self.next += 1;
         let slot = self.slots[index];
+        // Addresses stand in the order of the parameters, so those in front are over.
+        while let [first, rest @ ..] = self.bound
+            && (first.param as usize) < index
+        {
+            self.bound = rest;
+        }
         Argument {
             name,
             index: index as u32,
             at: 0,
-            bytes: &self.bytes[slot.offset as usize..][..slot.size as usize],
+            slot,
+            params: self.bytes,
             bound: self.bound,
         }
     }
@@ -210,31 +223,40 @@ pub struct Argument<'a> {
     index: u32,
     /// Where in the parameter it stands.
     at: u32,
-    bytes: &'a [u8],
+    slot: ParamSlot,
+    /// Of all parameters.
+    params: &'a [u8],
     bound: &'a [Bound],
 }
 
 impl<'a> Argument<'a> {
     /// The field `name` of `size` bytes at `at`.
+    #[inline]
     pub fn field(&self, name: &'static str, at: u32, size: u32) -> Self {
         Self {
             name,
             at: self.at + at,
-            bytes: &self.bytes[at as usize..][..size as usize],
+            slot: ParamSlot {
+                offset: self.slot.offset + at,
+                size,
+            },
             ..*self
         }
     }
 
     /// The value as it is passed.
+    #[inline]
     pub fn bytes(&self) -> &'a [u8] {
-        self.bytes
+        &self.params[self.slot.offset as usize..][..self.slot.size as usize]
     }
 
     /// The buffer, in elements of `size` bytes; `None` for a null pointer.
+    #[inline]
     pub fn extent(&self, size: usize) -> Option<Extent> {
         let bound = self
             .bound
             .iter()
+            .take_while(|bound| bound.param == self.index)
             .find(|bound| self.is_of(bound) && !bound.in_table)?;
         Some(Extent {
             param: self.name,
@@ -250,6 +272,7 @@ impl<'a> Argument<'a> {
         let entries = self
             .bound
             .iter()
+            .take_while(|bound| bound.param == self.index)
             .filter(|bound| self.is_of(bound) && bound.in_table);
         let least = entries.map(|entry| entry.reach).min().unwrap_or(u64::MAX);
         TableExtent {
@@ -263,11 +286,13 @@ impl<'a> Argument<'a> {
         }
     }
 
+    #[inline]
     fn is_of(&self, bound: &Bound) -> bool {
         (bound.param, bound.at) == (self.index, self.at)
     }
 
     /// The buffer, which is not null.
+    #[inline]
     pub fn buffer(&self, size: usize) -> Extent {
         self.extent(size).unwrap_or(Extent {
             param: self.name,

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use streamweir_base::sync::Mutex;
 use streamweir_hal::driver::{DriverResult, EventScope};
 use streamweir_hal::owned::{Fence, OwnedEvent, OwnedStream, Shared};
 
-use super::ranks;
+use super::late::Late;
 
 /// A launch that may still be in flight.
 ///
@@ -20,7 +19,7 @@ pub(crate) struct Launch {
     pub(crate) stream: Arc<OwnedStream>,
     /// The number of the graph; 0 for an eager run.
     graph: u64,
-    event: Mutex<Option<Arc<OwnedEvent>>>,
+    event: Late<Arc<OwnedEvent>>,
 }
 
 impl Launch {
@@ -34,19 +33,22 @@ impl Launch {
         Arc::new(Self {
             stream: stream.clone(),
             graph,
-            event: Mutex::ranked(ranks::EVENT, None),
+            event: Late::new(),
         })
     }
 
     /// Whether it is of this graph on this stream of ours.
+    #[inline]
     pub(crate) fn is(&self, graph: u64, stream: &Arc<OwnedStream>) -> bool {
         self.graph == graph && Arc::ptr_eq(&self.stream, stream) && stream.is_ours()
     }
 
-    /// Whether this launch may stand for a later one on `stream`, too: nobody
-    /// has asked for its event, so it will be recorded after both.
-    pub(crate) fn stands_for(&self, stream: &Arc<OwnedStream>) -> bool {
-        Arc::ptr_eq(&self.stream, stream) && stream.is_ours() && self.event.lock().is_none()
+    /// Whether this launch may stand for a later one on the same stream of ours,
+    /// which has been enqueued: nobody has asked for its event, so it will be recorded
+    /// after both.
+    #[inline]
+    pub(crate) fn stands_for_later(&self) -> bool {
+        !self.event.is_asked_for()
     }
 
     /// Records the event now, where that may not be put off.
@@ -68,14 +70,11 @@ impl Launch {
 
     /// The event that passes when the launch has ended.
     pub(crate) fn event(&self, reclaim: &Shared) -> DriverResult<Arc<OwnedEvent>> {
-        let mut slot = self.event.lock();
-        if let Some(event) = &*slot {
-            return Ok(event.clone());
-        }
-        let event = Arc::new(OwnedEvent::new(reclaim, false)?);
-        event.record(&self.stream, EventScope::Internal)?;
-        *slot = Some(event.clone());
-        Ok(event)
+        self.event.get(|| {
+            let event = Arc::new(OwnedEvent::new(reclaim, false)?);
+            event.record(&self.stream, EventScope::Internal)?;
+            Ok(event)
+        })
     }
 
     /// Waits for the launch on the host, by `event` where none has been recorded for it.
@@ -84,8 +83,7 @@ impl Launch {
         reclaim: &Shared,
         event: &mut Option<OwnedEvent>,
     ) -> DriverResult<()> {
-        let recorded = self.event.lock().clone();
-        if let Some(recorded) = recorded {
+        if let Some(recorded) = self.event.made() {
             return recorded.wait();
         }
         let event = match event {

@@ -43,6 +43,7 @@ impl<L: Clone> Turn<L> {
     ///
     /// # Errors
     /// What `launch` returns.
+    #[inline]
     pub fn again<E>(
         &self,
         same: impl FnOnce(&L) -> bool,

@@ -47,6 +47,7 @@ pub(in crate::capture) enum Memory<'a> {
 }
 
 impl<'a> Place<'a> {
+    #[inline]
     pub(in crate::capture) fn whole(memory: Memory<'a>, bytes: u64) -> Self {
         Self {
             memory,
@@ -112,6 +113,7 @@ impl Memory<'_> {
         }
     }
 
+    #[inline]
     pub(in crate::capture) fn range(&self) -> ByteRange {
         match self {
             Self::Scratch { range, .. } => *range,

@@ -45,6 +45,7 @@ impl Draft {
         self.pinned = None;
     }
 
+    #[inline]
     pub(in crate::capture) fn add_access(
         &mut self,
         buffer: BufferKey,
@@ -59,6 +60,7 @@ impl Draft {
     }
 
     /// The same for a scratch block, which the pools are told of.
+    #[inline]
     pub(in crate::capture) fn add_block(
         &mut self,
         block: BlockId,

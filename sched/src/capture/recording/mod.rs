@@ -20,6 +20,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use streamweir_base::sync::atomic::Ordering;
 use streamweir_trace::{ByteRange, ScopeId};
 
 pub(super) use self::command::{
@@ -50,6 +51,16 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// The buffer's place in the table of persistent buffers, if it is where the
+    /// buffer says that it was last: so it is at every access but the first, unless
+    /// another recording names the buffer meanwhile.
+    #[inline]
+    pub(super) fn known(&self, inner: &Arc<PersistentInner>) -> Option<BufferKey> {
+        let at = inner.seen_at.load(Ordering::Relaxed);
+        let there = self.persistents.get(at as usize)?;
+        Arc::ptr_eq(there, inner).then_some(BufferKey::Persistent(at))
+    }
+
     /// The buffer's place in the table of persistent buffers, which it is
     /// entered into when it is new.
     pub(super) fn persistent(&mut self, inner: &Arc<PersistentInner>) -> BufferKey {
@@ -57,6 +68,7 @@ impl Recording {
             self.persistents.push(inner.clone());
             (self.persistents.len() - 1) as u32
         });
+        inner.seen_at.store(index, Ordering::Relaxed);
         BufferKey::Persistent(index)
     }
 

@@ -116,9 +116,12 @@ impl<L: Lane> Stream<L> {
 fn apart(info: &KernelInfo, bound: &[Bound]) -> Result<()> {
     for (at, one) in bound.iter().enumerate() {
         for other in &bound[..at] {
+            if !one.touched.overlaps(&other.touched) {
+                continue;
+            }
             let only_read = !one.mode.writes() && !other.mode.writes();
             let only_atomic = [one.mode, other.mode] == [AccessMode::Atomic; 2];
-            if only_read || only_atomic || !one.touched.overlaps(&other.touched) {
+            if only_read || only_atomic {
                 continue;
             }
             let [first, second] =

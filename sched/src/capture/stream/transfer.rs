@@ -133,7 +133,7 @@ impl<L: Lane> Stream<L> {
     /// Records a copy or a fill, unless it is of no bytes.
     fn transfer(
         &self,
-        draft: Draft,
+        draft: Box<Draft>,
         what: What,
         bytes: u64,
         line: &'static Location<'static>,
