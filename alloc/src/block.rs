@@ -67,3 +67,27 @@ pub struct BlockRecord {
     /// held.
     pub freed_before: Option<NodeId>,
 }
+
+impl BlockRecord {
+    /// Whether the two are the same but for the capture that they are of.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self {
+            id,
+            name,
+            kind,
+            stream,
+            range,
+            held,
+            alloc_before,
+            freed_before,
+        } = self;
+        id.index == other.id.index
+            && *name == other.name
+            && *kind == other.kind
+            && *stream == other.stream
+            && *range == other.range
+            && *held == other.held
+            && *alloc_before == other.alloc_before
+            && *freed_before == other.freed_before
+    }
+}

@@ -138,10 +138,12 @@ fn the_program_itself(placement: Placement) {
     let (device, sim) = crate::common::sim(3);
     let driver: DynDriver = sim.clone();
     right(&driver, &device, placement);
+    device.trim_eager();
     device.collect();
     assert_eq!(live(&sim), NOTHING);
     let spare = sim.live();
     right(&driver, &device, placement);
+    device.trim_eager();
     device.collect();
     assert_eq!(
         sim.live(),
@@ -195,11 +197,13 @@ fn every_call_fails_with(placement: Placement, class: ErrorClass) {
         }
         drop(outcome);
         // What is in flight is not released before it has ended.
+        device.trim_eager();
         device.synchronize().unwrap_or_else(|e| panic!("{at}: {e}"));
         assert_eq!(live(&sim), NOTHING, "left behind by {at}");
         let again =
             program(&driver, &device, placement).unwrap_or_else(|e| panic!("after {at}: {e}"));
         assert_eq!((&again.0[..], &again.1[..]), (&Y[..], &Z[..]), "after {at}");
+        device.trim_eager();
         device.collect();
         assert_eq!(live(&sim), NOTHING, "left behind by the run after {at}");
         drop(device);

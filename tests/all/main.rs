@@ -7,6 +7,7 @@ mod cases;
 mod common;
 mod docs;
 mod drops;
+mod eager;
 mod early;
 mod engines;
 mod faults;

@@ -194,6 +194,8 @@ fn eager_runs_give_the_bits_of_captures() {
         }
         drop(bench);
         device.synchronize().unwrap();
+        assert!(device.trim_eager() > 0);
+        device.synchronize().unwrap();
         assert_eq!(live(&driver), NOTHING);
     }
 }

@@ -296,6 +296,17 @@ impl Pools {
         state.blocks.iter().map(|b| b.record.clone()).collect()
     }
 
+    /// Whether the blocks of the capture, freed ones included, are these but for the
+    /// capture that they are of.
+    pub fn has_buffers(&self, others: &[BlockRecord]) -> bool {
+        let state = self.state.lock();
+        let blocks = state.blocks.iter().map(|held| &held.record);
+        state.blocks.len() == others.len()
+            && blocks
+                .zip(others)
+                .all(|(block, other)| block.is_like(other))
+    }
+
     /// Bytes used, reserved and at peak, per stream and tag, and the buffers
     /// that are held, largest first.
     pub fn report(&self) -> PoolReport {

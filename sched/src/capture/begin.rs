@@ -90,11 +90,20 @@ impl Start {
             }
             None => GroupInner::new(device, &options.name, options.arena, options.guarded, false),
         };
-        Ok(Self {
+        Ok(Self::in_home(device, options, home))
+    }
+
+    /// In a group that is there.
+    pub(super) fn in_home(
+        device: &Arc<DeviceInner>,
+        options: CaptureOptions,
+        home: Arc<GroupInner>,
+    ) -> Self {
+        Self {
             device: device.clone(),
             options,
             home,
-        })
+        }
     }
 
     /// The capture's part of the arena.

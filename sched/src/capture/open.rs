@@ -3,6 +3,8 @@
 //!
 //! No code of the user runs in any step here.
 
+use std::sync::Arc;
+
 use streamweir_hal::driver::DriverResult;
 use streamweir_trace::StreamId;
 
@@ -10,7 +12,7 @@ use super::nodes::Sent;
 use super::recorded::Recorded;
 use super::recording::{CallSaid, Draft, Spot, What};
 use super::rewrite::{Added, Rewrites, Taken};
-use super::sink::{AnySink, Frontier, Sink};
+use super::sink::{AnySink, Eager, Frontier, Likeness, Proved, Sink};
 use crate::error::{During, Error, Result};
 
 /// A capture that has not ended.
@@ -110,7 +112,18 @@ impl Open {
 
     #[inline]
     fn send_now(&mut self, spot: Spot, what: What, draft: &mut Draft) -> Result<u32> {
-        match self.sink.send(&what, &mut draft.params, spot.stream) {
+        let ready = match self.sink.eager() {
+            None => Ok(()),
+            Some(eager) => {
+                let persistents = &self.recorded.recording.persistents;
+                eager.before(persistents, draft, spot.stream, what.is_open_ended(draft))
+            }
+        };
+        let sent = match ready {
+            Ok(()) => self.sink.send(&what, &mut draft.params, spot.stream),
+            Err(error) => Err(error.into()),
+        };
+        match sent {
             Ok(sent) => self.push(spot, what, draft, sent),
             Err(error) => {
                 let during = self.recorded.doing(&what, spot);
@@ -222,6 +235,24 @@ impl Open {
         self.push(spot, what, &mut draft, sent).map(drop)
     }
 
+    /// Orders a stream for a call that is about to be made on it; after all that may
+    /// conflict, where what it touches is not known.
+    pub(super) fn before_call(
+        &mut self,
+        name: &str,
+        stream: StreamId,
+        draft: &Draft,
+        all: bool,
+    ) -> Result<()> {
+        let Some(eager) = self.sink.eager() else {
+            return Ok(());
+        };
+        let ready = eager.before(&self.recorded.recording.persistents, draft, stream, all);
+        ready
+            .during(|| format!("ordering foreign call \"{name}\""))
+            .map_err(|error| self.broken_by(error))
+    }
+
     /// The call goes on behind what has been recorded.
     pub(super) fn resume(&mut self, stream: StreamId) -> Result<()> {
         if let Some(at) = self.call_on(stream) {
@@ -244,6 +275,23 @@ impl Open {
             || format!("looking how far foreign call \"{name}\" has come"),
             |sink| sink.frontier(stream),
         )
+    }
+
+    /// The proof of the last eager run of this name, when this one is that one once more.
+    pub(super) fn proof_of_like(&mut self) -> Option<Arc<Proved>> {
+        let home = self.sink.eager()?.home()?;
+        home.proof_of(&self.recorded)
+    }
+
+    /// Remembers the proof of an eager run for runs like it, from which its recording is
+    /// taken.
+    pub(super) fn remember(&mut self, proved: &Arc<Proved>, is_new: bool) {
+        let Some(home) = self.sink.eager().and_then(Eager::home).filter(|_| is_new) else {
+            return;
+        };
+        let name = self.recorded.name().clone();
+        let like = Likeness::of(&mut self.recorded);
+        home.remember(&name, like, proved);
     }
 
     /// Refuses to end while a stream is out.

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use streamweir_alloc::PoolReport;
 use streamweir_hal::driver::{DriverResult, GraphHandle, NodeHandle};
-use streamweir_hal::owned::{GraphView, OwnedGraph, OwnedStream, node_attributes};
+use streamweir_hal::owned::{GraphView, OwnedGraph, node_attributes};
 use streamweir_trace::{BlockSync, NodeKind, Trace};
 use streamweir_verify::{Report, Verdict, VerifyError, driver_trace, verify, verify_driver};
 
 use super::open::Open;
 use super::options::Verify;
 use super::recorder::Recorder;
-use super::sink::{self, Made, Sink};
+use super::sink::{self, Made, Proved, Sink, may_be_compared};
 use super::strand::ORIGIN;
 use super::trace::{self, LeftOver, ReadBack, Traces};
 use crate::device::DeviceInner;
@@ -54,20 +54,28 @@ pub(super) fn into_engine_graph(recorder: &Recorder) -> Result<(Report, Trace, P
     capture.tie(graph, judged)
 }
 
-/// The path of work that has run: there is no graph to be read back.
-pub(super) fn into_run(recorder: &Recorder) -> Result<(Report, Trace, PoolReport)> {
+/// The path of work that has run: there is no graph to be read back. Returns the proof,
+/// and whether it is that of a run before.
+pub(super) fn into_run(recorder: &Recorder) -> Result<(Arc<Proved>, bool, PoolReport)> {
     let mut run = Ending::record(recorder)?;
     run.rewrite()?;
-    let streams = run.send()?.work(&run)?;
-    let mut trace = trace::declared(&run.open.recorded);
-    run.show(&mut trace, &[])?;
-    let report = verify(&trace).map_err(|source| run.unverifiable(source))?;
+    run.send()?.work(&run)?;
+    let comparable = may_be_compared(&run.open.recorded);
+    let before = comparable.then(|| run.open.proof_of_like()).flatten();
+    let is_like = before.is_some();
+    let proved = match before {
+        Some(proved) => proved,
+        None => run.prove()?,
+    };
     let pools = run.open.recorded.pool_report();
     let keep = run.keep()?;
-    let recorded = &run.open.recorded;
-    let handed_over = sink::hand_over(recorded, &streams, &trace, keep);
-    handed_over.during(|| format!("ending eager run \"{}\"", recorder.name()))?;
-    Ok((report, trace, pools))
+    run.open.remember(&proved, comparable && !is_like);
+    let Open { recorded, sink, .. } = &mut *run.open;
+    if let Some(eager) = sink.eager() {
+        let ended = eager.end_well(recorded, &proved, keep);
+        ended.during(|| format!("ending eager run \"{}\"", recorder.name()))?;
+    }
+    Ok((proved, is_like, pools))
 }
 
 /// Ends a capture that has not ended well, if it has not ended.
@@ -120,6 +128,14 @@ impl Ending {
             recorded.device.guards.set_all(&recorded.device.reclaim)?;
         }
         Ok(made)
+    }
+
+    /// The verifier's word on work that has run.
+    fn prove(&mut self) -> Result<Arc<Proved>> {
+        let mut trace = trace::declared(&self.open.recorded);
+        self.show(&mut trace, &[])?;
+        let report = verify(&trace).map_err(|source| self.unverifiable(source))?;
+        Ok(Proved::new(trace, report))
     }
 
     /// The driver's graph: nodes, what they do, edges.
@@ -310,20 +326,20 @@ impl Made {
     fn graph(self, ending: &Ending) -> Result<OwnedGraph> {
         match self {
             Self::Graph(graph) => Ok(graph),
-            Self::Part { .. } | Self::Work(_) => Err(ending.not_of_this_kind()),
+            Self::Part { .. } | Self::Work => Err(ending.not_of_this_kind()),
         }
     }
 
     fn part(self, ending: &Ending) -> Result<(GraphHandle, Vec<NodeHandle>)> {
         match self {
             Self::Part { graph, frontier } => Ok((graph, frontier)),
-            Self::Graph(_) | Self::Work(_) => Err(ending.not_of_this_kind()),
+            Self::Graph(_) | Self::Work => Err(ending.not_of_this_kind()),
         }
     }
 
-    fn work(self, ending: &Ending) -> Result<Vec<Arc<OwnedStream>>> {
+    fn work(self, ending: &Ending) -> Result<()> {
         match self {
-            Self::Work(streams) => Ok(streams),
+            Self::Work => Ok(()),
             Self::Graph(_) | Self::Part { .. } => Err(ending.not_of_this_kind()),
         }
     }

@@ -214,8 +214,8 @@ impl Recorder {
     }
 
     fn add_stream(&self, open: &mut Open, parent: StreamId, name: &str) -> Result<StreamId> {
-        let stream = self.device.take_stream(self.priorities.of(name))?;
-        open.sink.add_stream(Arc::new(stream));
+        let priority = self.priorities.of(name);
+        open.sink.add_stream(&self.device, priority)?;
         let id = self.pools.pools.add_stream(name, name)?;
         let name: Name = name.into();
         self.names.borrow_mut().push(name.clone());

@@ -114,6 +114,7 @@ impl Module {
         }
         Ok(LoadedKernel {
             info: Arc::new(KernelInfo {
+                has_words: has_words(&signature),
                 function,
                 signature,
                 slots,
@@ -181,6 +182,38 @@ pub(crate) struct KernelInfo {
     pub(crate) slots: Vec<ParamSlot>,
     /// What the kernel's name leaves open of its declaration.
     pub(crate) doubts: Vec<String>,
+    /// Whether a launch can pass words that are long enough for an address and are not
+    /// declared as one.
+    pub(crate) has_words: bool,
+}
+
+impl KernelInfo {
+    /// Whether among the parameters is a word that is long enough for an address and not
+    /// declared as one. `declared` says of each address in which parameter it stands,
+    /// and where there.
+    pub(crate) fn shows_words(&self, params: &[u8], declared: impl Fn(u32, u32) -> bool) -> bool {
+        // Few kernels have room for such a word.
+        self.has_words && self.undeclared(params, declared)
+    }
+
+    #[cold]
+    fn undeclared(&self, params: &[u8], declared: impl Fn(u32, u32) -> bool) -> bool {
+        (0..).zip(&self.slots).any(|(param, slot)| {
+            let of_fields = matches!(self.signature.params[param as usize].role, Role::Fields(_));
+            // Where the calling convention puts addresses.
+            let first = slot.offset.next_multiple_of(8) - slot.offset;
+            (first..slot.size.saturating_sub(7)).step_by(8).any(|at| {
+                let start = (slot.offset + at) as usize;
+                let is_null = params[start..start + 8].iter().all(|byte| *byte == 0);
+                !is_null && !declared(param, if of_fields { at } else { 0 })
+            })
+        })
+    }
+}
+
+fn has_words(signature: &Signature) -> bool {
+    let mut params = signature.params.iter();
+    params.any(|param| !matches!(param.role, Role::Buffer { .. }) && param.size >= 8)
 }
 
 impl<K: Kernel> LoadedKernel<K> {

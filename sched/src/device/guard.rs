@@ -7,8 +7,8 @@
 //! a pattern that depends on the address, so that a copy of a guard to another
 //! place shows as well. An address keeps every alignment up to [`GUARD`].
 //! Memory of somebody else ([`Persistent::from_raw`](super::Persistent::from_raw))
-//! has no guards, nor has the scratch of an eager run, which is gone by the time
-//! somebody could look.
+//! has no guards, nor has the scratch of an eager run, which the next run uses
+//! again.
 //!
 //! A segment may be reserved inside a capture, where nothing can be copied: its
 //! guards are set when the capture has ended, and inside an engine's capture by

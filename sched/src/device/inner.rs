@@ -12,6 +12,7 @@ use streamweir_hal::driver::DynDriver;
 use streamweir_hal::owned::{DeviceBacking, OwnedEvent, OwnedStream, Reclaim, Shared};
 
 use super::guard::{GuardedBacking, Guards};
+use super::store::Store;
 use crate::error::{During, EngineError, Error, Name, Result};
 use crate::turns::Groups;
 
@@ -23,6 +24,8 @@ pub(crate) struct DeviceInner {
     streams: Mutex<Vec<Weak<OwnedStream>>>,
     /// Streams and events for captures, kept for the next one.
     spare: Mutex<Spare>,
+    /// What others keep for their next use.
+    pub(crate) store: Store,
     pub(crate) guards: Arc<Guards>,
     numbers: AtomicU64,
 }
@@ -41,6 +44,7 @@ impl DeviceInner {
             groups: Groups::default(),
             streams: Mutex::new(Vec::new()),
             spare: Mutex::new(Spare::default()),
+            store: Store::default(),
             guards: Arc::new(Guards::default()),
             numbers: AtomicU64::new(1),
         })
@@ -163,6 +167,7 @@ impl DeviceInner {
 
 impl Drop for DeviceInner {
     fn drop(&mut self) {
+        drop(std::mem::take(&mut self.store));
         drop(std::mem::take(self.spare.get_mut()));
         self.reclaim.finish();
     }

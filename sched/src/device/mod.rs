@@ -13,6 +13,7 @@ mod host_use;
 mod inner;
 mod persistent;
 mod pinned;
+mod store;
 mod stream;
 mod table;
 

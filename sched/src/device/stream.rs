@@ -287,6 +287,15 @@ impl EventInner {
         Ok(())
     }
 
+    /// Whether a live graph records the event.
+    pub(crate) fn is_recorded_by_a_graph(&self) -> bool {
+        let recorders = self.recorders.lock();
+        recorders
+            .graphs
+            .iter()
+            .any(|claim| claim.strong_count() > 0)
+    }
+
     /// Notes that somebody records the event by hand, on stream `by`.
     ///
     /// # Errors

@@ -124,6 +124,19 @@ impl GroupInner {
     }
 }
 
+impl GroupInner {
+    /// For eager runs, one after the other.
+    pub(crate) fn of_runs(device: &Arc<DeviceInner>, config: ArenaConfig) -> Arc<Self> {
+        let name: Name = "eager runs".into();
+        Arc::new(Self {
+            device: Arc::downgrade(device),
+            turns: TurnGroup::of_runs(device.next_number()),
+            arena: device.arena(name.clone(), config, false, true),
+            name,
+        })
+    }
+}
+
 impl Device {
     /// A group of graphs that never are in flight together and share one
     /// arena: the buckets of one model, say.

@@ -43,6 +43,11 @@ impl Launch {
         self.graph == graph && Arc::ptr_eq(&self.stream, stream) && stream.is_ours()
     }
 
+    /// Whether it is on this stream.
+    pub(crate) fn is_on(&self, stream: &Arc<OwnedStream>) -> bool {
+        Arc::ptr_eq(&self.stream, stream) || self.stream.handle() == stream.handle()
+    }
+
     /// Whether this launch may stand for a later one on the same stream of ours,
     /// which has been enqueued: nobody has asked for its event, so it will be recorded
     /// after both.
@@ -96,7 +101,7 @@ impl Launch {
 
     /// Orders what `stream` does next after this launch.
     pub(crate) fn before(&self, reclaim: &Shared, stream: &Arc<OwnedStream>) -> DriverResult<()> {
-        if Arc::ptr_eq(&self.stream, stream) || self.stream.handle() == stream.handle() {
+        if self.is_on(stream) {
             return Ok(());
         }
         self.event(reclaim)?.order(stream, EventScope::Internal)

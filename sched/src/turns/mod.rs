@@ -17,7 +17,7 @@ mod ranks;
 mod turn;
 
 pub use footprint::Footprint;
-pub(crate) use groups::{Groups, TurnGroup};
+pub(crate) use groups::{Enrolled, Groups, TurnGroup};
 #[doc(hidden)]
 pub use late::Late;
 pub(crate) use launch::Launch;

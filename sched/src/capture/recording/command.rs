@@ -8,6 +8,7 @@ use streamweir_alloc::BlockId;
 use streamweir_hal::driver::{LaunchShape, Start};
 use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, SourceLine, StreamId};
 
+use super::Draft;
 use crate::device::{EventInner, KernelInfo};
 
 /// A buffer of the recording.
@@ -34,7 +35,7 @@ impl BufferKey {
 }
 
 /// Where a command stands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::capture) struct Spot {
     pub(in crate::capture) stream: StreamId,
     pub(in crate::capture) scope: Option<ScopeId>,
@@ -90,7 +91,7 @@ pub(in crate::capture) enum What {
 }
 
 /// What the author of a launch vouches for.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::capture) struct LaunchSaid {
     /// An argument is narrowed: the kernel touches no more of it.
     pub(in crate::capture) narrowed: bool,
@@ -131,6 +132,19 @@ impl What {
         }
     }
 
+    /// Whether nobody can say what the command touches or who relies on its order, so
+    /// that straight on the device it comes after all that is in flight: see
+    /// [`sink`](crate::capture::sink).
+    pub(in crate::capture) fn is_open_ended(&self, draft: &Draft) -> bool {
+        match self {
+            Self::Kernel { info, .. } => shows_words(info, &draft.params, &draft.pointers),
+            Self::EventRecord(event) => event.is_recorded_by_a_graph(),
+            Self::Copy { .. } | Self::Fill { .. } | Self::EventWait(_) => false,
+            // It was ordered before it was made.
+            Self::Foreign { .. } => false,
+        }
+    }
+
     /// What is being done, for errors of the driver.
     pub(in crate::capture) fn doing(&self) -> String {
         match self {
@@ -148,7 +162,7 @@ impl What {
 }
 
 /// Where a copy or a fill begins.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::capture) struct Operand {
     pub(in crate::capture) address: u64,
     /// The buffer and the offset in it.
@@ -163,8 +177,21 @@ impl Operand {
     }
 }
 
+/// Whether a launch passes a word that may be an address and is not declared as one.
+#[inline]
+pub(in crate::capture) fn shows_words(
+    info: &KernelInfo,
+    params: &[u8],
+    pointers: &[Pointer],
+) -> bool {
+    info.shows_words(params, |param, at| {
+        let is = |pointer: &Pointer| pointer.param == param && pointer.at == at;
+        pointers.iter().any(is)
+    })
+}
+
 /// A pointer among the parameters of a kernel.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::capture) struct Pointer {
     pub(in crate::capture) param: u32,
     /// Where in the parameter it stands, in bytes.
@@ -173,7 +200,7 @@ pub(in crate::capture) struct Pointer {
     pub(in crate::capture) offset: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::capture) struct RecordedAccess {
     pub(in crate::capture) command: u32,
     pub(in crate::capture) buffer: BufferKey,

@@ -25,6 +25,7 @@ use streamweir_trace::{ByteRange, ScopeId};
 
 pub(super) use self::command::{
     BufferKey, CallSaid, Command, Kept, LaunchSaid, Operand, Pointer, RecordedAccess, Spot, What,
+    shows_words,
 };
 pub(super) use self::draft::Draft;
 use crate::device::{PersistentInner, Recorded};

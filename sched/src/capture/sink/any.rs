@@ -1,10 +1,7 @@
 //! The sink of a capture.
 
-use std::sync::Arc;
-
 use streamweir_alloc::Lease;
 use streamweir_hal::driver::DriverResult;
-use streamweir_hal::owned::OwnedStream;
 use streamweir_trace::StreamId;
 
 use super::attached::Attached;
@@ -16,6 +13,7 @@ use super::planned::Planned;
 use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
+use crate::device::DeviceInner;
 use crate::error::Result;
 
 /// One of the four. An enum, so that recording calls through no table.
@@ -48,6 +46,14 @@ impl AnySink {
         !matches!(self, Self::Eager(_))
     }
 
+    /// The sink of an eager run, if this is one.
+    pub(in crate::capture) fn eager(&mut self) -> Option<&mut Eager> {
+        match self {
+            Self::Eager(eager) => Some(eager),
+            _ => None,
+        }
+    }
+
     /// The sink that makes calls of libraries later, if this is one.
     pub(in crate::capture) fn planned(&mut self) -> Option<&mut Planned> {
         match self {
@@ -66,8 +72,8 @@ impl Sink for AnySink {
         each!(self, sink => sink.begin(recorded))
     }
 
-    fn add_stream(&mut self, stream: Arc<OwnedStream>) {
-        each!(self, sink => sink.add_stream(stream));
+    fn add_stream(&mut self, device: &DeviceInner, priority: i32) -> Result<()> {
+        each!(self, sink => sink.add_stream(device, priority))
     }
 
     #[inline]

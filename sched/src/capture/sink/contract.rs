@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use streamweir_alloc::Lease;
 use streamweir_hal::driver::{DriverResult, GraphHandle, NodeHandle};
-use streamweir_hal::owned::{OwnedGraph, OwnedStream};
+use streamweir_hal::owned::OwnedGraph;
 use streamweir_trace::StreamId;
 
 use super::emit::{Emitter, SendError};
 use crate::capture::nodes::Sent;
 use crate::capture::recorded::Recorded;
 use crate::capture::recording::What;
+use crate::device::DeviceInner;
 use crate::error::Result;
 
 /// A way for commands to reach the driver.
@@ -21,9 +22,12 @@ pub(in crate::capture) trait Sink {
     /// Begins what has to be under way before the first command.
     fn begin(&mut self, recorded: &mut Recorded) -> Result<()>;
 
-    /// Adds the driver's stream of the captured stream that is numbered next.
-    fn add_stream(&mut self, stream: Arc<OwnedStream>) {
-        self.emitter().add(stream);
+    /// Adds the driver's stream, of this priority, of the captured stream that is
+    /// numbered next.
+    fn add_stream(&mut self, device: &DeviceInner, priority: i32) -> Result<()> {
+        let stream = device.take_stream(priority)?;
+        self.emitter().add(Arc::new(stream));
+        Ok(())
     }
 
     /// Sends a command that is about to be recorded, with its parameters.
@@ -91,6 +95,6 @@ pub(in crate::capture) enum Made {
         graph: GraphHandle,
         frontier: Vec<NodeHandle>,
     },
-    /// Work on these streams.
-    Work(Vec<Arc<OwnedStream>>),
+    /// Work that runs.
+    Work,
 }

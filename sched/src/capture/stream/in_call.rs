@@ -64,6 +64,9 @@ impl<L: Lane> Stream<L> {
         }
         let addresses = call.touches.iter().map(|touch| touch.place.address());
         let addresses = addresses.collect::<Result<_>>()?;
+        // What is kept alive for the call may be touched, too.
+        let all = !call.keep.is_empty() || !call.said.keeps.is_empty();
+        open.before_call(name, self.id, &draft, all)?;
         open.recorded.asked.extend_from_slice(call.keep);
         open.calls.push(CallInProgress {
             spot: self.spot(call.line),
