@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 
 use streamweir::kernels::dsv4::PageFaults;
 use streamweir::{
-    CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
+    Capture, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
 };
 
 use super::arm::{AboveLargest, Arm, EngineOptions, Packing, Pools, Setup};
+use super::config::Overlap;
 use super::error::Error;
 use super::inputs::Row;
 use super::model::{Capacity, Model};
@@ -198,12 +199,21 @@ impl Engine {
         taps: Option<&Taps>,
     ) -> Result<EagerRun, Error> {
         let options = self.capture_options(arm, format!("decode {rows}, eager"), taps);
+        let (run, ()) = self
+            .device
+            .eager(options, |run| self.record_step(run, rows, arm.overlap))?;
+        Ok(run)
+    }
+
+    /// Records what a step of so many rows does into a capture of one's own, or an eager
+    /// run.
+    ///
+    /// # Errors
+    /// When there are no products for so many rows, or as every call that records.
+    pub fn record_step(&self, capture: &Capture, rows: u32, overlap: Overlap) -> Result<(), Error> {
         let products = self.products.get(&rows).or_else(|| self.wide.get(&rows));
         let products = products.ok_or_else(|| self.no_room(rows as usize))?;
-        let (run, ()) = self.device.eager(options, |run| {
-            self.model.record(run, products, rows, arm.overlap)
-        })?;
-        Ok(run)
+        self.model.record(capture, products, rows, overlap)
     }
 
     fn capture_options(&self, arm: Arm, name: String, taps: Option<&Taps>) -> CaptureOptions {
