@@ -1,5 +1,7 @@
 //! What a capture costs on the host, on the simulated device.
 //!
+//! With it, what an eager run costs that is like the last one, and one that is proved.
+//!
 //! The two targets of the design: taking and dropping a scratch buffer, and
 //! recording a launch with six accesses on top of what the driver takes. The
 //! driver's part is measured in the same run, on the same device.
@@ -216,5 +218,61 @@ fn end(c: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, scratch, launch, end);
+/// Launches of one eager run: about a layer.
+const LAYER: u32 = 24;
+
+/// An eager run on two streams with scratch: one that is the last one over again, and
+/// one that differs in a value and so is proved.
+fn eager(c: &mut Criterion) {
+    let device = Device::sim(1);
+    let kernel = device
+        .load(&image())
+        // SAFETY: the twin is of this declaration.
+        .and_then(|m| unsafe { m.kernel::<six>() })
+        .expect("the kernel loads");
+    let [a, b, c0, d, e, f] =
+        ["a", "b", "c", "d", "e", "f"].map(|n| device.persistent::<f32>(n, LEN).expect("memory"));
+    let record = |cap: &streamweir::Capture, len: u32| -> Result<(), Error> {
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        side.fill(&f, 0)?;
+        for _ in 0..LAYER {
+            let out = main.scratch::<f32>("out", LEN)?;
+            main.launch(
+                &kernel,
+                six {
+                    a: &a,
+                    b: &b,
+                    c: &c0,
+                    d: &d,
+                    e: &e,
+                    f: &out,
+                    len,
+                },
+            )?;
+        }
+        cap.join(&main, side).map(drop)
+    };
+    let mut group = c.benchmark_group("eager run of 24 launches");
+    for (name, changes) in [("like the last", 0), ("proved", 1)] {
+        group.bench_function(name, |bench| {
+            let mut round = 0;
+            bench.iter_custom(|runs| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..runs {
+                    round += changes;
+                    let start = Instant::now();
+                    let run = device.eager("layer", |cap| record(cap, LEN as u32 - round % 2));
+                    spent += start.elapsed();
+                    black_box(run.expect("it runs"));
+                    device.synchronize().expect("it ends");
+                }
+                spent
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, scratch, launch, end, eager);
 criterion_main!(benches);

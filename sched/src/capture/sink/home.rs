@@ -91,7 +91,17 @@ impl Home {
     /// given back at once.
     pub(in crate::capture) fn trim_all(device: &DeviceInner) -> u64 {
         let homes = std::iter::from_fn(|| device.store.take(|_: &Self| true));
-        homes.map(|home| home.group.arena.trim()).sum()
+        homes.map(|home| home.let_go(device)).sum()
+    }
+
+    /// Lets the home go when its last run has ended.
+    fn let_go(self: Box<Self>, device: &DeviceInner) -> u64 {
+        let bytes = self.group.arena.trim();
+        if let Some(last) = self.group.turns.last() {
+            let fence = last.fence(&device.reclaim);
+            device.reclaim.retire(vec![fence], self);
+        }
+        bytes
     }
 
     /// What stands for all runs of the home.
