@@ -5,6 +5,7 @@
 //! | | |
 //! | --- | --- |
 //! | [`Device`], [`Capture`], [`Stream`], [`Scratch`], [`Persistent`], [`Graph`], [`ReplayGroup`] | what an engine holds |
+//! | [`Sizing`] | what its buckets will reserve, before they are captured |
 //! | [`Feed`], [`Staging`], [`Readback`] | inputs and results of a step, in turn with replays |
 //! | [`kernel!`], [`kernel`](mod@kernel) | declaring kernels with their access modes, and their CPU twins |
 //! | [`lanes!`], [`VisibleOn`], [`Joined`] | streams with types: a missing join is a compile error |
@@ -20,7 +21,7 @@
 // What an engine holds.
 pub use streamweir_sched::{
     Capture, CaptureOptions, Device, DeviceStream, Event, Graph, Held, LoadedKernel, Module,
-    Persistent, Pinned, ReplayGroup, Scratch, Stream, Table,
+    Persistent, Pinned, ReplayGroup, Scratch, Sizing, Stream, Table,
 };
 
 // Inputs and results of a step, in turn with replays.

@@ -34,7 +34,9 @@ pub struct Metrics {
     pub padding: u64,
     /// To capture, prove and instantiate all buckets.
     pub start_up: Duration,
-    /// Bytes that all buckets share.
+    /// Bytes that all buckets share, as found before the first was captured, and as
+    /// they are.
+    pub planned: u64,
     pub reserved: u64,
 }
 
@@ -50,7 +52,7 @@ pub struct Engine {
     most_rows: u32,
     group: ReplayGroup,
     buckets: BTreeMap<u32, Graph>,
-    eager: BTreeMap<u32, Products>,
+    products: BTreeMap<u32, Products>,
     feed: Feed,
     ids: Staging<u32>,
     positions: Staging<u32>,
@@ -61,10 +63,11 @@ pub struct Engine {
 
 impl Engine {
     /// An engine with a graph for each bucket, and eager runs of up to `most_rows` rows.
+    /// Scratch of the buckets and cache have `memory` bytes together.
     pub fn new(
         device: &Device,
         (config, weights): (Config, &OnHost),
-        cache_pages: u32,
+        memory: u64,
         buckets: &[u32],
         most_rows: u32,
         overlap: bool,
@@ -75,7 +78,7 @@ impl Engine {
             kernels: Kernels::load(device)?,
             weights: weights.upload(device)?,
             angles: device.persistent_from("angles", &angles(&config))?,
-            cache: Cache::new(device, &config, cache_pages)?,
+            cache: Cache::new(device, &config, 1)?,
             inputs: Inputs::new(device, most)?,
         };
         let feed = device.feed("decode", 2)?; // two steps in flight
@@ -88,7 +91,7 @@ impl Engine {
             most_rows,
             group: device.replay_group("buckets", ArenaConfig::default()),
             buckets: BTreeMap::new(),
-            eager: BTreeMap::new(),
+            products: BTreeMap::new(),
             ids: feed.staging("next ids", most)?,
             positions: feed.staging("next positions", most)?,
             pages: feed.staging("next pages", most * ROW_PAGES as usize)?,
@@ -96,6 +99,10 @@ impl Engine {
             feed,
             metrics: Metrics::default(),
         };
+        for &rows in buckets {
+            engine.choose_products(rows)?;
+        }
+        engine.size_cache(buckets, memory)?;
         let start = Instant::now();
         // The largest first: the others find all that they need in the arena.
         for &rows in buckets.iter().rev() {
@@ -106,14 +113,41 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Chooses the products of so many rows, once.
+    fn choose_products(&mut self, rows: u32) -> Result<(), Failure> {
+        if !self.products.contains_key(&rows) {
+            let products = Products::new(&self.library, &self.model.config, rows)?;
+            self.products.insert(rows, products);
+        }
+        Ok(())
+    }
+
+    // begin: docs/guide.md, sizing
+    /// Gives the cache what the buckets will leave of `memory`. They are recorded with a
+    /// cache of one page: what a step takes of scratch does not depend on it.
+    fn size_cache(&mut self, buckets: &[u32], memory: u64) -> Result<(), Failure> {
+        let mut sizing = self.device.sizing("buckets", ArenaConfig::default())?;
+        for &rows in buckets.iter().rev() {
+            let products = &self.products[&rows];
+            let record = |cap: &_| self.model.record(cap, products, rows, self.overlap);
+            sizing.record(format!("decode {rows}"), record)?;
+        }
+        self.metrics.planned = sizing.reserved();
+        let config = &self.model.config;
+        let pages = memory.saturating_sub(sizing.reserved()) / Cache::page_bytes(config);
+        self.model.cache = Cache::new(&self.device, config, pages.try_into()?)?;
+        Ok(())
+    }
+    // end: docs/guide.md, sizing
+
     // begin: docs/guide.md, buckets
     /// Captures a bucket. A graph that could not be proved is not made.
     fn capture(&mut self, rows: u32) -> Result<(), Failure> {
-        let products = Products::new(&self.library, &self.model.config, rows)?;
+        let products = &self.products[&rows];
         let options = CaptureOptions::new(format!("decode {rows}"))
             .group(&self.group)
             .verify(Verify::Prove);
-        let record = |cap: &_| self.model.record(cap, &products, rows, self.overlap);
+        let record = |cap: &_| self.model.record(cap, products, rows, self.overlap);
         let (graph, ()) = self.device.capture(options, record)?;
         graph.upload(&self.stream)?;
         self.buckets.insert(rows, graph);
@@ -124,11 +158,8 @@ impl Engine {
     // begin: docs/guide.md, eager
     /// Runs so many rows without a graph.
     fn run_eagerly(&mut self, rows: u32) -> Result<(), Failure> {
-        if !self.eager.contains_key(&rows) {
-            let products = Products::new(&self.library, &self.model.config, rows)?;
-            self.eager.insert(rows, products);
-        }
-        let products = &self.eager[&rows];
+        self.choose_products(rows)?;
+        let products = &self.products[&rows];
         let record = |cap: &_| self.model.record(cap, products, rows, self.overlap);
         let (run, ()) = self.device.eager(format!("eager {rows}"), record)?;
         match run.report().verdict {
@@ -140,6 +171,10 @@ impl Engine {
 
     pub fn largest(&self) -> u32 {
         self.buckets.keys().next_back().copied().unwrap_or(0)
+    }
+
+    pub fn cache_pages(&self) -> u32 {
+        self.model.cache.pages
     }
 
     pub fn most_rows(&self) -> u32 {

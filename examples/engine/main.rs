@@ -21,7 +21,7 @@ use streamweir::Device;
 use streamweir::driver::Backend;
 
 use engine::{Engine, Metrics};
-use model::{Config, OnHost};
+use model::{Cache, Config, OnHost};
 
 /// Whatever went wrong.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -32,7 +32,8 @@ pub struct Load {
     pub config: Config,
     pub buckets: Vec<u32>,
     pub most_rows: u32,
-    pub cache_pages: u32,
+    /// Bytes for the scratch of the buckets and the cache.
+    pub memory: u64,
     pub sessions: usize,
     pub tokens: usize,
 }
@@ -44,7 +45,7 @@ impl Load {
             buckets: vec![1, 2, 4],
             most_rows: 24,
             // For three or four sessions at once, so that pages change hands.
-            cache_pages: 12,
+            memory: (16 << 20) + 12 * Cache::page_bytes(&Config::SMALL),
             sessions: 6,
             tokens: 8,
         }
@@ -55,7 +56,7 @@ impl Load {
             config: Config::LARGE,
             buckets: vec![1, 2, 4, 8, 16, 32],
             most_rows: 128,
-            cache_pages: 200,
+            memory: (256 << 20) + 200 * Cache::page_bytes(&Config::LARGE),
             sessions: 40,
             tokens: 16,
         }
@@ -100,10 +101,10 @@ pub fn agrees(config: &Config, prompt: &[u32], session: &[u32]) -> bool {
 pub fn run(device: &Device, load: &Load, overlap: bool) -> Result<Outcome, Failure> {
     let weights = OnHost::random(&load.config, SEED);
     let model = (load.config, &weights);
-    let pages = load.cache_pages;
-    let mut engine = Engine::new(device, model, pages, &load.buckets, load.most_rows, overlap)?;
+    let (memory, most_rows) = (load.memory, load.most_rows);
+    let mut engine = Engine::new(device, model, memory, &load.buckets, most_rows, overlap)?;
     let prompts = load.prompts();
-    let sessions = sessions::generate(&mut engine, pages, &prompts, load.tokens)?;
+    let sessions = sessions::generate(&mut engine, &prompts, load.tokens)?;
     let step_us = match device.info().backend {
         Backend::Cuda => Some(step_us(device, &engine)?),
         _ => None,

@@ -181,4 +181,10 @@ impl Cache {
             layers: layers.collect::<streamweir::Result<_>>()?,
         })
     }
+
+    /// Bytes of a page, in all layers.
+    pub const fn page_bytes(config: &Config) -> u64 {
+        let values = config.layers * PAGE * config.kv_heads * config.width;
+        2 * values as u64 * size_of::<bf16>() as u64
+    }
 }

@@ -28,12 +28,11 @@ impl Session {
 /// pages for.
 pub fn generate(
     engine: &mut Engine,
-    cache_pages: u32,
     prompts: &[Vec<u32>],
     count: usize,
 ) -> Result<Vec<Vec<u32>>, Failure> {
     // Page 0 is where rows write that nobody asked for.
-    let mut free: Vec<u32> = (1..cache_pages).rev().collect();
+    let mut free: Vec<u32> = (1..engine.cache_pages()).rev().collect();
     let mut waiting: VecDeque<usize> = (0..prompts.len()).collect();
     let mut active: Vec<Session> = Vec::new();
     let mut done = vec![Vec::new(); prompts.len()];

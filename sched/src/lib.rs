@@ -39,8 +39,8 @@ mod turns;
 pub use capture::{
     Arg, Args, Attached, Buffer, Capture, CaptureOptions, Cast, CheckedArgs, Detached, Difference,
     Differential, Dyn, EagerRun, ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement,
-    Poison, Readings, Scratch, Seen, Stream, Taps, Touch, Verify, VisibleOn, atomics, cast, narrow,
-    part, reads, updates, writes,
+    Poison, Readings, Scratch, Seen, Sizing, Stream, Taps, Touch, Verify, VisibleOn, atomics, cast,
+    narrow, part, reads, updates, writes,
 };
 #[doc(hidden)]
 pub use capture::{Binder, Place};

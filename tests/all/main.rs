@@ -28,6 +28,7 @@ mod overlap;
 mod pinned;
 mod planned;
 mod readme;
+mod sizing;
 mod spinning;
 mod timing;
 mod truth;

@@ -21,6 +21,7 @@ fn every_session_is_right_with_overlap_and_without() {
             assert_eq!(outcome.wrong, 0, "seed {seed}, overlap {overlap}");
             assert_eq!(outcome.streams, if overlap { 2 } else { 1 });
             let metrics = outcome.metrics;
+            assert_eq!(metrics.planned, metrics.reserved);
             let used: Vec<u32> = metrics.replays.into_keys().collect();
             assert_eq!(used, load.buckets);
             assert!(metrics.eager > 0 && metrics.padding > 0);
@@ -84,6 +85,7 @@ const CALLS: &[&str] = &[
     ".gemm(",
     ".index()",
     ".stream(",
+    ".sizing(",
 ];
 
 /// Lines of code, and those of them that name or call something of streamweir's.

@@ -21,6 +21,15 @@ use streamweir_trace::ByteRange;
 use super::reclaim::{Garbage, Relaxed, Shared};
 use crate::driver::{DriverError, DriverResult, ErrorClass};
 
+/// How many bytes memory of a range is mapped by; none on a device whose arenas are made
+/// of allocations.
+///
+/// # Errors
+/// When the driver does not say.
+pub fn map_unit(reclaim: &Shared) -> DriverResult<Option<u64>> {
+    reclaim.driver().map_unit()
+}
+
 /// How many times its first piece a range is long. Addresses are cheap; what a
 /// device has of them serves thousands of arenas at this.
 const LENGTH: u64 = 16;

@@ -30,7 +30,7 @@ mod stream;
 
 #[cfg(feature = "cuda")]
 pub use adopt::Adopter;
-pub use backing::DeviceBacking;
+pub use backing::{DeviceBacking, map_unit};
 pub use event::OwnedEvent;
 pub use graph::{GraphView, OwnedExec, OwnedGraph, node_attributes};
 pub use memory::{DeviceMemory, HostMemory, download, upload};

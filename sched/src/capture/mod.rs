@@ -19,7 +19,7 @@
 //! | [`sink`] | the driver: live, planned, attached, eager |
 //! | [`recorded`], [`open`], [`recorder`] | a capture in progress, and the cell that it is in |
 //! | [`stream`], [`handle`] | what a user holds |
-//! | [`begin`], [`attach`], [`eager`], [`path`] | how each kind begins and ends |
+//! | [`begin`], [`attach`], [`eager`], [`sizing`], [`path`] | how each kind begins and ends |
 //!
 //! In a live capture a command is sent as soon as it is recorded, and a scratch
 //! buffer is placed when it is taken; a planned one ([`Placement::Planned`]) does
@@ -57,6 +57,7 @@ mod recording;
 mod rewrite;
 mod scratch;
 mod sink;
+mod sizing;
 mod strand;
 mod stream;
 mod trace;
@@ -77,4 +78,5 @@ pub use lane::{Dyn, Lane, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
 pub use rewrite::{Difference, Differential, Poison, Readings, Taps};
 pub use scratch::Scratch;
+pub use sizing::Sizing;
 pub use stream::Stream;

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use streamweir_alloc::PoolReport;
+use streamweir_alloc::{Lease, PoolReport};
 use streamweir_hal::driver::{DriverResult, GraphHandle, NodeHandle};
 use streamweir_hal::owned::{GraphView, OwnedGraph, node_attributes};
 use streamweir_trace::{BlockSync, NodeKind, Trace};
@@ -76,6 +76,26 @@ pub(super) fn into_run(recorder: &Recorder) -> Result<(Arc<Proved>, bool, PoolRe
         ended.during(|| format!("ending eager run \"{}\"", recorder.name()))?;
     }
     Ok((proved, is_like, pools))
+}
+
+/// The path of a recording that nobody captures, as far as its pools are concerned:
+/// those of a planned capture are known when it has been placed.
+pub(super) fn into_size(recorder: &Recorder, is_planned: bool) -> Result<(PoolReport, Lease)> {
+    let mut sized = Ending::record(recorder)?;
+    sized.rewrite()?;
+    if is_planned {
+        sized.place()?;
+    }
+    let Open { recorded, sink, .. } = &mut *sized.open;
+    let report = recorded.pool_report();
+    let of_pools = recorded.finish_pools()?;
+    let lease = match is_planned {
+        true => sink.lease(of_pools)?,
+        false => of_pools,
+    };
+    sized.well = true;
+    sized.give_back();
+    Ok((report, lease))
 }
 
 /// Ends a capture that has not ended well, if it has not ended.

@@ -115,10 +115,15 @@ impl GroupInner {
         guarded: bool,
         of_many: bool,
     ) -> Arc<Self> {
+        Self::in_arena(device, name, device.arena(name, config, guarded, of_many))
+    }
+
+    /// A group on an arena that is there.
+    pub(crate) fn in_arena(device: &Arc<DeviceInner>, name: &str, arena: Arc<Arena>) -> Arc<Self> {
         Arc::new(Self {
             device: Arc::downgrade(device),
             turns: TurnGroup::new(device.next_number()),
-            arena: device.arena(name, config, guarded, of_many),
+            arena,
             name: name.into(),
         })
     }
