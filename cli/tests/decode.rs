@@ -69,6 +69,7 @@ fn the_matrix_in_json() {
                 "reserved",
                 "sessions",
                 "speedup",
+                "start_up_ms",
                 "tokens_per_s",
                 "us_per_step",
                 "wrong_sessions"
@@ -76,6 +77,7 @@ fn the_matrix_in_json() {
         );
         assert_eq!(arm["index_k"], "fp8");
         assert_eq!(arm["exec"], "graph");
+        assert!(arm["start_up_ms"].as_f64().is_some_and(|ms| ms > 0.0));
         assert_eq!(arm["sessions"], 3);
         assert!(arm["tokens_per_s"].is_null(), "sim has no clock");
         let (wrong, hazards) = (&arm["wrong_sessions"], &arm["hazards"]);

@@ -26,6 +26,8 @@ struct Arm {
     tokens_per_s: Option<f64>,
     us_per_step: Option<f64>,
     speedup: Option<f64>,
+    /// To capture, prove and instantiate the graphs of all buckets.
+    start_up_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     instruments: Option<Instruments>,
 }
@@ -56,6 +58,7 @@ impl Arm {
             speedup: matrix
                 .speedup(report)
                 .map(|ratio| (ratio * 1000.0).round() / 1000.0),
+            start_up_ms: tenth(report.start_up.as_secs_f64() * 1e3),
             instruments: Instruments::of(&report.found),
         }
     }

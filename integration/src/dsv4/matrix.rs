@@ -1,6 +1,6 @@
 //! The same load in several arms, each compared with the reference.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use streamweir::Device;
 use streamweir::verify::Report;
@@ -71,6 +71,9 @@ pub struct ArmReport {
     pub faults: u32,
     /// What the instruments found.
     pub found: Found,
+    /// How long the host took to capture, prove and instantiate the graphs of all
+    /// buckets; next to nothing in an eager arm, which has none.
+    pub start_up: Duration,
     /// Tokens in a second, of the host's clock over the whole load; the
     /// simulated device has no clock.
     pub tokens_per_second: Option<f64>,
@@ -154,7 +157,9 @@ impl Matrix {
         mut done: impl FnMut(u64),
     ) -> Result<Played, Error> {
         let pages = engine.reset()?;
+        let start = Instant::now();
         let mut decoder = engine.prepare(arm)?;
+        let start_up = start.elapsed();
         let sim = device.simulated();
         let start = Instant::now();
         let transcript = load.run(&mut decoder, pages, |steps| {
@@ -188,6 +193,7 @@ impl Matrix {
                 floor,
                 faults,
                 found,
+                start_up,
                 tokens_per_second: clocked.then(|| transcript.tokens as f64 / seconds),
                 us_per_step: clocked.then(|| seconds * 1e6 / transcript.steps as f64),
             },
