@@ -58,6 +58,10 @@ pub use streamweir_place as place;
 pub use streamweir_trace as trace;
 pub use streamweir_verify as verify;
 
+// Ops over cudarc's streams and slices.
+#[cfg(feature = "cuda")]
+pub use streamweir_sched::{CudarcOp, CudarcSlice, CudarcSliceMut};
+
 // The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]
 pub use streamweir_sched::cudarc;

@@ -71,6 +71,9 @@ pub mod driver {
 pub use streamweir_alloc::{ArenaConfig, Holder, Policy};
 pub use streamweir_hal::doctor;
 
+#[cfg(feature = "cuda")]
+pub use capture::{CudarcOp, CudarcSlice, CudarcSliceMut};
+
 /// The CUDA bindings whose contexts, streams and memory can be adopted.
 #[cfg(feature = "cuda")]
 pub use cudarc;

@@ -32,4 +32,5 @@ mod sizing;
 mod spinning;
 mod timing;
 mod truth;
+mod two_gemms;
 mod ui;

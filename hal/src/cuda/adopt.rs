@@ -125,6 +125,17 @@ impl CudaDriver {
         slices.iter().map(|(name, _)| name.clone()).collect()
     }
 
+    /// Checks that a context of cudarc is the one that this works in.
+    ///
+    /// # Errors
+    /// When it is another one.
+    pub fn same_context(&self, context: &CudaContext) -> Result<(), AdoptError> {
+        match context.cu_ctx() == self.context() {
+            true => Ok(()),
+            false => Err(self.other_context("context")),
+        }
+    }
+
     /// The handle of a cudarc stream. The caller keeps a clone of the `Arc` for
     /// as long as the handle is in use.
     ///

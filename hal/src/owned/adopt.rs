@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
 
 use super::reclaim::Shared;
 use super::stream::OwnedStream;
@@ -20,6 +20,14 @@ impl<'a> Adopter<'a> {
     pub fn new(reclaim: &'a Shared) -> Option<Self> {
         let cuda = reclaim.driver().as_any().downcast_ref()?;
         Some(Self { reclaim, cuda })
+    }
+
+    /// Checks that a context is the device's.
+    ///
+    /// # Errors
+    /// When it is another one.
+    pub fn context(&self, context: &CudaContext) -> Result<(), AdoptError> {
+        self.cuda.same_context(context)
     }
 
     /// A stream, which is held alive from here on.

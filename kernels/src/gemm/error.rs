@@ -33,6 +33,23 @@ pub enum GemmError {
         /// What it returned.
         status: String,
     },
+    /// cuBLAS is not there.
+    #[error(
+        "cuBLAS (libcublas) was not found on the loader's search path; install the CUDA toolkit or \
+         name the library's folder in LD_LIBRARY_PATH"
+    )]
+    NoCublas,
+    /// There is no cuBLAS handle for a captured stream.
+    #[error(
+        "there is no cuBLAS handle for stream \"{stream}\", only for {has:?}; name it where the \
+         handles are made, outside of any capture"
+    )]
+    NoHandle {
+        /// The captured stream.
+        stream: String,
+        /// The streams that have one.
+        has: Vec<String>,
+    },
     /// cuBLASLt has no algorithm.
     #[error(
         "cuBLASLt has no algorithm for {shape:?} with up to {workspace} bytes of workspace; \

@@ -4,7 +4,6 @@
 //! there the product `yᵀ = weight · xᵀ` of what the same bytes mean to it: the
 //! weight transposed, the input as it is.
 
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::error::Error as StdError;
 use std::ffi::c_void;
 use std::mem;
@@ -14,13 +13,12 @@ use std::sync::Arc;
 
 use streamweir_sched::cudarc::cublaslt::result::{self as lt, CublasError};
 use streamweir_sched::cudarc::cublaslt::sys;
-use streamweir_sched::cudarc::driver::sys::CUDA_VERSION;
 use streamweir_sched::driver::StreamHandle;
 use streamweir_sched::{
     Buffer, Device, ForeignAddresses, ForeignCall, Lane, Stream, VisibleOn, reads, writes,
 };
 
-use super::{GemmError, GemmOptions, GemmShape};
+use super::{GemmError, GemmOptions, GemmShape, loaded};
 
 /// What every operand's address is a multiple of, in bytes.
 const ALIGNMENT: u32 = 16;
@@ -50,7 +48,7 @@ fn failed(call: &'static str) -> impl FnOnce(CublasError) -> GemmError {
 
 impl Lt {
     pub(super) fn load(device: &Device) -> Result<Arc<Self>, GemmError> {
-        if !is_present() {
+        if !loaded::is_present("cublasLt") {
             return Err(GemmError::NoLibrary);
         }
         // The calls to the driver leave the device's context current on this
@@ -61,22 +59,6 @@ impl Lt {
             device: device.clone(),
         }))
     }
-}
-
-/// Whether the library can be loaded, under one of the names that cudarc tries.
-/// cudarc's own question is compiled out in a program that links the library,
-/// as an engine may make it.
-fn is_present() -> bool {
-    let major = CUDA_VERSION / 1000;
-    [
-        format!("{DLL_PREFIX}cublasLt{DLL_SUFFIX}"),
-        format!("{DLL_PREFIX}cublasLt64_{major}{DLL_SUFFIX}"),
-        format!("{DLL_PREFIX}cublasLt{DLL_SUFFIX}.{major}"),
-        format!("{DLL_PREFIX}cublasLt{DLL_SUFFIX}.12"),
-    ]
-    .iter()
-    // SAFETY: the library's initialisers have no requirement.
-    .any(|name| unsafe { libloading::Library::new(name) }.is_ok())
 }
 
 impl Drop for Lt {

@@ -15,7 +15,11 @@
 //! The library is loaded when a [`GemmLibrary`] of a CUDA device is made. A
 //! machine without it gets an error.
 
+#[cfg(feature = "cuda")]
+mod cublas;
 mod error;
+#[cfg(feature = "cuda")]
+mod loaded;
 #[cfg(feature = "cuda")]
 mod lt;
 mod twin;
@@ -29,6 +33,8 @@ use streamweir_sched::{Buffer, Device, Lane, Stream, VisibleOn, part};
 
 use crate::dims::{DimensionError, Dims};
 
+#[cfg(feature = "cuda")]
+pub use cublas::Cublas;
 pub use error::GemmError;
 pub use twin::GemmOutput;
 

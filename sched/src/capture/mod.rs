@@ -80,3 +80,5 @@ pub use rewrite::{Difference, Differential, Poison, Readings, Taps};
 pub use scratch::Scratch;
 pub use sizing::Sizing;
 pub use stream::Stream;
+#[cfg(feature = "cuda")]
+pub use stream::{CudarcOp, CudarcSlice, CudarcSliceMut};

@@ -48,6 +48,26 @@ pub enum EngineError {
         /// The group.
         group: String,
     },
+
+    /// A cudarc op in a capture, in a context whose slices cudarc tracks by events.
+    #[error(
+        "cudarc tracks slices by events, which call \"{call}\" would record and wait for inside the capture: call `CudaContext::disable_event_tracking` before slices are made"
+    )]
+    CudarcTracks {
+        /// The call.
+        call: String,
+    },
+
+    /// A cudarc op asks for a buffer that its call does not have, or not so.
+    #[error("buffer \"{buffer}\" of call \"{call}\" {why}")]
+    CudarcSlice {
+        /// The call.
+        call: String,
+        /// The buffer, or its place among those of the call.
+        buffer: String,
+        /// Why it is not lent.
+        why: String,
+    },
 }
 
 /// What is said of slices that cudarc tracks.

@@ -1,6 +1,7 @@
 //! An engine with a context, streams and memory of its own.
 
 mod attach;
+mod ops;
 mod worker;
 
 use std::sync::Arc;
@@ -31,6 +32,15 @@ pub(crate) const TESTS: &[Test] = &[
     ("memory_that_the_engine_has_freed_is_named", attach::freed),
     ("threads_capture_on_streams_of_their_own", worker::threads),
     ("slices_may_be_dropped_at_any_time", worker::drops),
+    ("ops_over_cudarcs_slices_are_proved", ops::copies),
+    (
+        "a_context_that_tracks_slices_is_refused",
+        ops::tracked_contexts,
+    ),
+    (
+        "cublas_has_a_handle_and_a_workspace_for_each_stream",
+        ops::cublas,
+    ),
 ];
 
 const LEN: usize = 4096;

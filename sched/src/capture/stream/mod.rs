@@ -1,9 +1,14 @@
 //! What can be recorded on a captured stream.
 
+#[cfg(feature = "cuda")]
+mod cudarc_op;
 mod foreign;
 mod in_call;
 mod launch;
 mod transfer;
+
+#[cfg(feature = "cuda")]
+pub use cudarc_op::{CudarcOp, CudarcSlice, CudarcSliceMut};
 
 use std::any::Any;
 use std::borrow::Cow;
