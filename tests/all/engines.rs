@@ -1,5 +1,5 @@
-//! The programs in docs/engines.md and docs/guide.md are taken from examples that
-//! compile.
+//! The programs in docs/engines.md, docs/guide.md and docs/adopting.md are taken from
+//! code that compiles.
 //!
 //! Before each Rust block stands `<!-- from FILE: NAME -->`, and FILE has the
 //! same lines between `// begin: PAGE, NAME` and `// end: ...`.
@@ -18,6 +18,11 @@ fn the_programs_about_engines_are_those_of_the_examples() {
 #[test]
 fn the_programs_of_the_guide_are_those_of_the_mini_engine() {
     are_those_of_the_examples("docs/guide.md", 10);
+}
+
+#[test]
+fn the_programs_about_adopting_are_those_of_the_twin() {
+    are_those_of_the_examples("docs/adopting.md", 3);
 }
 
 fn are_those_of_the_examples(path: &str, least: usize) {
