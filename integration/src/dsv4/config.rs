@@ -165,7 +165,43 @@ pub enum LayerKind {
     C128,
 }
 
+/// The tokens that an entry stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// Tokens.
+    pub tokens: usize,
+    /// Whether an entry also takes in the tokens of the group before.
+    pub overlaps: bool,
+}
+
+impl Group {
+    /// Four tokens, and the four before.
+    pub const C4: Self = Self {
+        tokens: 4,
+        overlaps: true,
+    };
+    /// 128 tokens.
+    pub const C128: Self = Self {
+        tokens: 128,
+        overlaps: false,
+    };
+
+    /// Values that a compressor makes of a token for entries of `dim` channels.
+    pub const fn outputs(self, dim: usize) -> usize {
+        if self.overlaps { 2 * dim } else { dim }
+    }
+}
+
 impl LayerKind {
+    /// The tokens that an entry of such a layer stands for.
+    pub const fn group(self) -> Option<Group> {
+        match self {
+            Self::Window => None,
+            Self::C4 => Some(Group::C4),
+            Self::C128 => Some(Group::C128),
+        }
+    }
+
     /// The word in reports.
     pub const fn word(self) -> &'static str {
         match self {

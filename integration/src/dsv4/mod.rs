@@ -24,9 +24,17 @@
 //! | `repeat` | one step many times, in several arms |
 //! | `soak` | very many replays, compared on the device |
 //! | `profile/` | how fast a step is, and how fast it could be |
+//!
+//! The whole model, of which the engine runs the attention so far:
+//!
+//! | folder | what it is about |
+//! | --- | --- |
+//! | [`checkpoint`] | weights as they are on the hub |
+//! | [`plain`] | the decoder without kernels, which all else is held to |
 
 mod arm;
 mod cache;
+pub mod checkpoint;
 mod config;
 mod content;
 mod decoder;
@@ -42,6 +50,7 @@ mod matrix;
 mod metadata;
 mod model;
 mod pages;
+pub mod plain;
 mod products;
 mod profile;
 mod random;
@@ -54,7 +63,9 @@ mod watch;
 mod weights;
 
 pub use arm::{AboveLargest, Arm, BUCKETS, EngineOptions, Exec, Packing, Pools, Setup};
-pub use config::{Config, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW};
+pub use config::{
+    Config, Group, IndexKeys, LayerKind, Overlap, PAGE_TOKENS, UnknownConfig, WINDOW,
+};
 pub use decoder::{Chosen, Decoder};
 pub use engine::Engine;
 pub use error::{Error, RowFault};
