@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod checkpoint;
 mod decode;
 mod demo;
 mod device;
@@ -31,6 +32,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     Audit(audit::Options),
+    Checkpoint(checkpoint::Options),
     Decode(Box<decode::Options>),
     Demo(demo::Options),
     Doctor(doctor::Options),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     };
     let done = match command.what {
         What::Audit(options) => audit::run(&options),
+        What::Checkpoint(options) => checkpoint::run(&options),
         What::Decode(options) => decode::run(&options),
         What::Demo(options) => demo::run(&options),
         What::Doctor(options) => doctor::run(&options),

@@ -9,8 +9,8 @@ use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
 use streamweir_integration::dsv4::LayerKind::{C4, C128, Window};
 use streamweir_integration::dsv4::checkpoint::{
-    Checkpoint, CheckpointError, ConfigError, Dtype, ExpertFormat, ModelConfig, Progress, Routing,
-    Shards, Source, Stored, TensorFault, Weights,
+    Checkpoint, CheckpointError, ConfigError, Dtype, ExpertFormat, FormatName, ModelConfig, Part,
+    Progress, Routing, Shards, Source, Stored, TensorFault, Weights,
 };
 use streamweir_integration::dsv4::plain::PlainModel;
 use tempfile::TempDir;
@@ -104,6 +104,19 @@ fn the_checkpoint_that_python_wrote_is_opened() {
         layer.attention_hyper.function.stored(),
         Stored::F32
     ));
+
+    let shares = weights.inventory();
+    let of = |part| shares.iter().find(|share| share.part == part).unwrap();
+    // Three matrices of 16 experts in four layers, half a byte a weight and one for 32.
+    let (experts, router) = (4 * 16 * 3 * 32 * 64, 4 * 16 * 64);
+    assert_eq!(of(Part::RoutedExperts).weights, experts + router);
+    let bytes = experts / 2 + experts / 32 + 2 * router;
+    assert_eq!(of(Part::RoutedExperts).bytes, bytes);
+    let formats = [FormatName::Bf16, FormatName::E2m1];
+    assert_eq!(of(Part::RoutedExperts).formats, formats.into());
+    assert_eq!(of(Part::Compressors).weights, 2 * 64 * (1024 + 512 + 1024));
+    let indexer = 2 * 64 * 256 + 2048 * 32 + 16 * 64;
+    assert_eq!(of(Part::Indexers).weights, 2 * indexer);
 
     let model = PlainModel::new(weights);
     let states = model

@@ -15,6 +15,7 @@
 //! | `weights` | which tensors a model has, and under which names |
 //! | `shards` | the files |
 //! | `error` | what can be wrong |
+//! | `inventory` | how many weights each part has, and in which formats |
 //!
 //! The layers for multi-token prediction, whose names begin with `mtp.`, are left out.
 
@@ -22,6 +23,7 @@ mod bytes;
 mod config;
 mod error;
 mod hub;
+mod inventory;
 mod matrix;
 mod numbers;
 mod shards;
@@ -36,6 +38,7 @@ pub use config::{
     ExpertFormat, Hyper, LayerPlan, ModelConfig, Quantisation, RopeBase, Routing, YarnStretch,
 };
 pub use error::{CheckpointError, ConfigError, Refusal, TensorFault};
+pub use inventory::{FormatName, Part, Share};
 pub use matrix::{Matrix, Scales, Stored};
 pub use safetensors::Dtype;
 pub use shards::Shards;
