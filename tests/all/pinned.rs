@@ -311,14 +311,10 @@ fn graphs_that_meet_in_page_locked_memory_take_turns() {
         let device = Device::sim(seed);
         let [x, y] = ["x", "y"].map(|name| device.persistent::<u32>(name, LEN).unwrap());
         let mut between = device.pinned::<u32>("between", LEN).unwrap();
-        let mut one =
-            |name: &str,
-             record: &mut dyn FnMut(&Capture, &mut Pinned<u32>) -> Result<(), Error>| {
-                let captured = device.capture::<_, Error>(name, |cap| record(cap, &mut between));
-                captured.unwrap().0
-            };
-        let out = one("out", &mut |cap, host| cap.origin().download(host, &x));
-        let back = one("back", &mut |cap, host| cap.origin().upload(&y, host));
+        let out = device.capture::<_, Error>("out", |cap| cap.origin().download(&mut between, &x));
+        let out = out.unwrap().0;
+        let back = device.capture::<_, Error>("back", |cap| cap.origin().upload(&y, &between));
+        let back = back.unwrap().0;
         let [a, b] = ["a", "b"].map(|name| device.stream(name).unwrap());
         for value in 1..4 {
             x.upload(&[value; LEN]).unwrap();

@@ -199,6 +199,10 @@ impl<T: Element> Pinned<T> {
 
 /// # Safety
 /// Nobody else reads or writes the memory while the borrow lasts.
+#[expect(
+    clippy::mut_from_ref,
+    reason = "the values are behind a pointer, and the caller promises to be alone"
+)]
 unsafe fn values<T: Element>(inner: &PinnedInner, len: usize) -> &mut [T] {
     // SAFETY: the caller's promise.
     let all = unsafe { inner.memory().bytes_alone() };

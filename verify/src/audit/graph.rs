@@ -109,7 +109,7 @@ impl Skeleton {
             let ends = self.placeless;
             lines.push(format!(
                 "{} of copies lie in host memory or arrays whose place the dump does not hold: what else touches those bytes is not checked",
-                Count::of(ends as u64, "end")
+                Count::of(ends, "end")
             ));
         }
         if dump.events.is_none() {
