@@ -106,19 +106,6 @@ impl Start {
         }
     }
 
-    /// The beginning of a capture whose scratch comes from `home`.
-    pub(super) fn at_home(
-        device: &Arc<DeviceInner>,
-        options: CaptureOptions,
-        home: Arc<GroupInner>,
-    ) -> Self {
-        Self {
-            device: device.clone(),
-            options,
-            home,
-        }
-    }
-
     /// The capture's part of the arena.
     pub(super) fn view(&self) -> View {
         self.home.arena.open_for(&*self.options.name)

@@ -100,7 +100,7 @@ impl Sizing {
         let device = &self.device;
         let priority = options.priorities.of(&options.origin);
         let origin = Arc::new(device.take_stream(priority)?);
-        let start = Start::at_home(device, options, self.home.clone());
+        let start = Start::in_home(device, options, self.home.clone());
         // Of a planned capture the plan takes the bytes, of a live one the pools.
         let without = unplaced::like(&self.home.arena).open();
         let (of_plan, of_pools) = match is_planned {
