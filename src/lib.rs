@@ -37,8 +37,8 @@ pub use streamweir_sched::{EngineError, Error, FeedError, InstrumentError, Kerne
 
 // What a launch, a copy or a call of a library takes.
 pub use streamweir_sched::{
-    Arg, Args, Buffer, Cast, CheckedArgs, ForeignAddresses, ForeignCall, Part, Touch, atomics,
-    cast, narrow, part, reads, updates, writes,
+    Arg, Args, Buffer, Cast, CheckedArgs, ForeignAddresses, ForeignCall, HostTouch, Part, Touch,
+    atomics, cast, narrow, part, reads, updates, writes,
 };
 
 // Streams with types, and what one sees of another.

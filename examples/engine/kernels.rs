@@ -88,7 +88,7 @@ kernel! {
         out.holds([rows, heads, width])?;
         keys.holds([cache_pages, PAGE, kv_heads, width])?;
         values.holds([cache_pages, PAGE, kv_heads, width])?;
-        Ok(LaunchShape { grid: [rows, heads, 1], block: [THREADS, 1, 1], shared_bytes: 0 })
+        Ok(LaunchShape::from(([rows, heads, 1], [THREADS, 1, 1])))
     }
 
     /// `out = silu(gate) * up`, where a row is `gate` and then `up`.

@@ -229,11 +229,7 @@ impl Engine {
             (&raw mut *out_begin).cast(),
             (&raw mut *out_distance).cast(),
         ];
-        let shape = LaunchShape {
-            grid: [LEN, 1, 1],
-            block: [1, 1, 1],
-            shared_bytes: 0,
-        };
+        let shape = LaunchShape::from(([LEN, 1, 1], [1, 1, 1]));
         // SAFETY: the kernel's parameters, and buffers that live as long as the engine.
         unsafe {
             self.driver

@@ -111,10 +111,6 @@ impl Dims {
             (1..=MAX_GRID_YZ).contains(&y),
             "from 1 to 65,535",
         )?;
-        Ok(LaunchShape {
-            grid: [x, y, 1],
-            block: [threads, 1, 1],
-            shared_bytes: 0,
-        })
+        Ok(LaunchShape::from(([x, y, 1], [threads, 1, 1])))
     }
 }

@@ -34,13 +34,14 @@ mod feed;
 mod graph;
 pub mod infer;
 pub mod kernel;
+mod spans;
 mod turns;
 
 pub use capture::{
     Arg, Args, Attached, Buffer, Capture, CaptureOptions, Cast, CheckedArgs, Detached, Difference,
-    Differential, Dyn, EagerRun, ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement,
-    Poison, Readings, Scratch, Seen, Sizing, Stream, Taps, Touch, Verify, VisibleOn, atomics, cast,
-    narrow, part, reads, updates, writes,
+    Differential, Dyn, EagerRun, ForeignAddresses, ForeignCall, HostTouch, Joined, Lane, Part,
+    Placement, Poison, Readings, Scratch, Seen, Sizing, Stream, Taps, Touch, Verify, VisibleOn,
+    atomics, cast, narrow, part, reads, updates, writes,
 };
 #[doc(hidden)]
 pub use capture::{Binder, Place};

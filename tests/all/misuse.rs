@@ -245,7 +245,12 @@ fn a_stream_is_forked_once_at_a_time() {
         cap.fork(&main, "side").map(drop)
     });
     assert!(
-        matches!(&error, Error::AlreadyForked { stream, .. } if stream == "side"),
+        matches!(&error, Error::AlreadyForked { stream, first, again, .. }
+            if stream == "side" && again.line() == first.line() + 1),
+        "{error}"
+    );
+    assert!(
+        error.to_string().matches("misuse.rs:").count() == 2,
         "{error}"
     );
     let error = spoilt(|cap, _, _| cap.fork(&cap.origin(), "main").map(drop));

@@ -1,5 +1,6 @@
 //! Kernels whose blocks wait for each other (R14), declared in their signature.
 
+use streamweir::driver::ErrorClass;
 use streamweir::kernel::{BlockSync, InOut, Kernel};
 use streamweir::trace::NodeKind;
 use streamweir::verify::{Rule, Verdict};
@@ -129,21 +130,42 @@ fn alone_it_passes_and_the_trace_says_what_it_is() {
     assert_eq!(sync(&graph), BlockSync::Spin);
 }
 
-/// Nothing launches it cooperatively here, so the declaration alone is no
-/// guarantee.
+/// The driver starts all of its blocks or none, so it may run beside another kernel.
 #[test]
-fn a_plain_launch_of_a_kernel_for_cooperative_ones_counts_as_spinning() {
+fn a_kernel_for_cooperative_launches_is_launched_so() {
     assert_eq!(cooperative::bump::signature().sync, BlockSync::Cooperative);
     let rig = Rig::new();
+    for beside in [true, false] {
+        let graph = rig
+            .capture(|data, len| cooperative::bump { data, len }, beside)
+            .unwrap();
+        assert_eq!(graph.report().verdict, Verdict::Safe, "{}", graph.report());
+        assert_eq!(sync(&graph), BlockSync::Cooperative);
+        graph.replay(&rig.device.stream("replay").unwrap()).unwrap();
+    }
+    assert_eq!(rig.state.download().unwrap(), [3, 4, 5, 6]);
+}
+
+/// More blocks than the device holds at once would wait for each other for ever.
+#[test]
+fn a_cooperative_launch_that_never_fits_is_refused_by_name() {
+    let rig = Rig::new();
+    let many = rig.device.persistent::<u32>("many", 4096).unwrap();
+    // SAFETY: the declaration is that of the twin of its symbol.
+    let kernel: LoadedKernel<cooperative::bump> = unsafe { rig.kernels.module.kernel() }.unwrap();
+    let record = |cap: &Capture| {
+        let args = cooperative::bump {
+            data: &many,
+            len: 4096,
+        };
+        cap.origin().launch(&kernel, args)
+    };
     let error = rig
-        .capture(|data, len| cooperative::bump { data, len }, true)
+        .device
+        .capture::<_, Error>("too many", record)
         .unwrap_err();
-    let report = error.report().expect("the capture is refused");
-    assert_eq!(report.hazards[0].rule, Rule::CoResidency, "{report}");
-    let graph = rig
-        .capture(|data, len| cooperative::bump { data, len }, false)
-        .unwrap();
-    assert_eq!(sync(&graph), BlockSync::Spin);
+    assert_eq!(error.driver_class(), Some(ErrorClass::CooperativeTooLarge));
+    assert!(error.to_string().contains("`bump`"), "{error}");
 }
 
 #[test]

@@ -152,6 +152,10 @@ pub struct KernelNode {
     /// Dynamic shared memory of a block, in bytes.
     #[serde(default)]
     pub shared_bytes: u32,
+    /// Blocks of a cluster along x, y, z, which the device runs together; all zero when
+    /// the launch asks for none, or when that is not known.
+    #[serde(default, skip_serializing_if = "is_no_cluster")]
+    pub cluster: [u32; 3],
     /// Whether blocks of the launch wait for each other.
     #[serde(default, skip_serializing_if = "BlockSync::is_independent")]
     pub sync: BlockSync,
@@ -174,6 +178,10 @@ pub enum BlockSync {
     /// They wait for each other, and the launch is a cooperative one, so that
     /// the device runs all of them together or none.
     Cooperative,
+}
+
+fn is_no_cluster(cluster: &[u32; 3]) -> bool {
+    *cluster == [0; 3]
 }
 
 impl BlockSync {

@@ -1,5 +1,6 @@
 //! The shape of a driver's graph: its nodes and its edges.
 
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use cudarc::driver::sys;
@@ -72,6 +73,41 @@ pub(super) unsafe fn edges(library: &Library, graph: sys::CUgraph) -> DriverResu
             kind: kind(&data),
         })
         .collect())
+}
+
+/// Makes an instantiated graph do what `graph` does, or says what stands against it.
+///
+/// # Safety
+/// Both are live, and nobody else uses `exec` meanwhile.
+pub(super) unsafe fn update(
+    library: &Library,
+    exec: sys::CUgraphExec,
+    graph: sys::CUgraph,
+) -> DriverResult<()> {
+    let mut info = MaybeUninit::<sys::CUgraphExecUpdateResultInfo>::zeroed();
+    // SAFETY: by the caller; the driver fills the struct.
+    let updated = unsafe { library.cuGraphExecUpdate(exec, graph, info.as_mut_ptr()) };
+    updated.map_err(|error| {
+        // SAFETY: zeroed, then filled by the driver; the result is read as the number
+        // that it is in C, for a driver may know more of them.
+        let why = unsafe { (&raw const (*info.as_ptr()).result).cast::<u32>().read() };
+        error.with(refusal(why))
+    })
+}
+
+/// Why an update is refused, by the driver's number.
+fn refusal(why: u32) -> String {
+    let known = match why {
+        2 => "nodes or edges are others",
+        3 => "a node is of another type",
+        4 => "a kernel node has another function",
+        5 => "parameters changed in a way that an update cannot",
+        6 => "a node cannot be updated",
+        7 => "a kernel's function changed in a way that an update cannot",
+        8 => "attributes of a kernel node are others",
+        other => return format!("update result {other}"),
+    };
+    known.to_owned()
 }
 
 fn no_data() -> sys::CUgraphEdgeData {

@@ -16,7 +16,7 @@ use crate::driver::{
 
 type Value = MaybeUninit<sys::CUkernelNodeAttrValue>;
 
-/// Launches a kernel; one that starts early by programmatic stream serialisation.
+/// Launches a kernel: a plain one by the plain call, any other with its attributes.
 ///
 /// # Safety
 /// As for [`launch`](crate::driver::ModuleCalls::launch), in the context of
@@ -25,15 +25,18 @@ pub(super) unsafe fn launch(
     library: &Library,
     stream: StreamHandle,
     function: FunctionHandle,
-    LaunchShape {
-        grid,
-        block,
-        shared_bytes,
-    }: LaunchShape,
+    shape: LaunchShape,
     start: Start,
     params: &mut [*mut c_void],
 ) -> DriverResult<()> {
-    if start == Start::InOrder {
+    let LaunchShape {
+        grid,
+        block,
+        shared_bytes,
+        ..
+    } = shape;
+    let (mut attributes, count) = launch_attributes(shape, start);
+    if count == 0 {
         // SAFETY: by the caller.
         return unsafe {
             library.cuLaunchKernel(
@@ -51,13 +54,6 @@ pub(super) unsafe fn launch(
             )
         };
     }
-    let mut attribute = sys::CUlaunchAttribute {
-        id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-        pad: [0; 4],
-        value: sys::CUlaunchAttributeValue {
-            programmaticStreamSerializationAllowed: 1,
-        },
-    };
     let config = sys::CUlaunchConfig {
         gridDimX: grid[0],
         gridDimY: grid[1],
@@ -67,11 +63,11 @@ pub(super) unsafe fn launch(
         blockDimZ: block[2],
         sharedMemBytes: shared_bytes,
         hStream: stream.raw(),
-        attrs: &raw mut attribute,
-        numAttrs: 1,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: count,
     };
-    // SAFETY: by the caller; configuration and attribute live until the call
-    // returns, and the attribute's value is the member that its id names.
+    // SAFETY: by the caller; configuration and attributes live until the call
+    // returns, and each attribute's value is the member that its id names.
     unsafe {
         library.cuLaunchKernelEx(
             &raw const config,
@@ -80,6 +76,52 @@ pub(super) unsafe fn launch(
             ptr::null_mut(),
         )
     }
+}
+
+/// What a launch asks for beyond its grid: how many attributes there are, and those.
+fn launch_attributes(shape: LaunchShape, start: Start) -> ([sys::CUlaunchAttribute; 3], u32) {
+    use sys::CUlaunchAttributeID as Id;
+
+    let attribute = |id, value| sys::CUlaunchAttribute {
+        id,
+        pad: [0; 4],
+        value,
+    };
+    let yes = sys::CUlaunchAttributeValue { cooperative: 1 };
+    let mut all = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE, yes); 3];
+    let mut count = 0;
+    let mut add = |id, value| {
+        all[count] = attribute(id, value);
+        count += 1;
+    };
+    match start {
+        Start::InOrder => {}
+        Start::Early => add(
+            Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            sys::CUlaunchAttributeValue {
+                programmaticStreamSerializationAllowed: 1,
+            },
+        ),
+        Start::Together => add(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, yes),
+    }
+    if let [x, y, z] = shape.cluster
+        && shape.cluster != [0; 3]
+    {
+        let cluster = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
+        add(
+            Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            sys::CUlaunchAttributeValue {
+                clusterDim: cluster,
+            },
+        );
+    }
+    if let Some(priority) = shape.priority {
+        add(
+            Id::CU_LAUNCH_ATTRIBUTE_PRIORITY,
+            sys::CUlaunchAttributeValue { priority },
+        );
+    }
+    (all, count as u32)
 }
 
 /// The attributes of a kernel node.
@@ -207,5 +249,43 @@ unsafe fn add_fill(
             params.as_ptr(),
             context,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_has_the_attributes_that_it_asks_for_and_no_others() {
+        use sys::CUlaunchAttributeID as Id;
+
+        let ids = |shape: LaunchShape, start| {
+            let (all, count) = launch_attributes(shape, start);
+            let all = all[..count as usize].iter();
+            all.map(|attribute| attribute.id).collect::<Vec<_>>()
+        };
+        let plain = LaunchShape::from((8, 32));
+        assert_eq!(ids(plain.shared(64 << 10), Start::InOrder), []);
+        assert_eq!(
+            ids(plain, Start::Early),
+            [Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION]
+        );
+        let all = plain.cluster([2, 1, 1]).priority(-3);
+        assert_eq!(
+            ids(all, Start::Together),
+            [
+                Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                Id::CU_LAUNCH_ATTRIBUTE_PRIORITY,
+            ]
+        );
+        let (attributes, _) = launch_attributes(all, Start::InOrder);
+        // SAFETY: the members that the ids name.
+        unsafe {
+            let cluster = attributes[0].value.clusterDim;
+            assert_eq!([cluster.x, cluster.y, cluster.z], [2, 1, 1]);
+            assert_eq!(attributes[1].value.priority, -3);
+        }
     }
 }

@@ -272,6 +272,11 @@ symbols! {
         cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
     cuGraphLaunch = cuGraphLaunch(exec: CUgraphExec, stream: CUstream);
     cuGraphUpload = cuGraphUpload(exec: CUgraphExec, stream: CUstream);
+    cuGraphExecUpdate = cuGraphExecUpdate_v2(
+        exec: CUgraphExec,
+        graph: CUgraph,
+        info: *mut CUgraphExecUpdateResultInfo,
+    );
     cuGraphNodeSetEnabled =
         cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: c_uint);
     cuGraphExecDestroy = cuGraphExecDestroy(exec: CUgraphExec);
@@ -308,6 +313,7 @@ symbols! {
         cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
     cuFuncSetAttribute =
         cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+    cuLaunchHostFunc = cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void);
     cuLaunchKernelEx = cuLaunchKernelEx(
         config: *const CUlaunchConfig,
         function: CUfunction,

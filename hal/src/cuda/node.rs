@@ -79,6 +79,7 @@ unsafe fn kernel(library: &Library, node: sys::CUgraphNode) -> DriverResult<Kern
         grid: [found.gridDimX, found.gridDimY, found.gridDimZ],
         block: [found.blockDimX, found.blockDimY, found.blockDimZ],
         shared_bytes: found.sharedMemBytes,
+        cluster: [0; 3],
         sync: BlockSync::Independent,
         params,
     })

@@ -4,7 +4,9 @@
 //! A Rust kernel reaches memory through its [`SimBlock`] alone, which asks the
 //! device that runs it about every access.
 
+use std::cell::Cell;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -97,6 +99,8 @@ pub struct SimBlock<'a> {
     pub(crate) shape: LaunchShape,
     pub(crate) params: &'a [u8],
     pub(crate) memory: &'a mut dyn BlockMemory,
+    /// The line of the first access that failed.
+    pub(crate) fault: Cell<Option<&'static Location<'static>>>,
 }
 
 impl SimBlock<'_> {
@@ -119,43 +123,62 @@ impl SimBlock<'_> {
     ///
     /// # Errors
     /// When the kernel has no parameter there, or a shorter one.
+    #[track_caller]
     pub fn param<T: Pod>(&self, offset: usize) -> Result<T, SimFault> {
         let end = offset.saturating_add(size_of::<T>());
-        let bytes = self.params.get(offset..end).ok_or_else(|| {
+        let found = self.params.get(offset..end).ok_or_else(|| {
             SimFault::Trap(format!(
                 "no parameter of {} bytes at offset {offset}: the buffer has {}",
                 size_of::<T>(),
                 self.params.len()
             ))
-        })?;
-        Ok(bytemuck::pod_read_unaligned(bytes))
+        });
+        self.note(found.map(bytemuck::pod_read_unaligned))
     }
 
     /// `count` elements of device memory from `address` on.
     ///
     /// # Errors
-    /// When the bytes are not all in one live allocation, or misaligned.
+    /// When the bytes are not all in one live allocation, or misaligned. The failure of
+    /// the device then names the line that called this, as that of
+    /// [`write`](Self::write) does; mark a helper of yours `#[track_caller]` to have its
+    /// caller's.
+    #[track_caller]
     pub fn read<T: Pod>(&self, address: u64, count: usize) -> Result<&[T], SimFault> {
         if count == 0 {
             // An empty slice has no place in memory whose alignment could matter.
             return Ok(&[]);
         }
-        let bytes = (count as u64)
-            .checked_mul(size_of::<T>() as u64)
-            .ok_or_else(|| SimFault::OutOfBounds(extent(address, u64::MAX)))?;
-        let found = self.memory.load(address, bytes)?;
-        bytemuck::try_cast_slice(found).map_err(|_| misaligned::<T>(address, bytes))
+        let load = || {
+            let bytes = (count as u64)
+                .checked_mul(size_of::<T>() as u64)
+                .ok_or_else(|| SimFault::OutOfBounds(extent(address, u64::MAX)))?;
+            let found = self.memory.load(address, bytes)?;
+            bytemuck::try_cast_slice(found).map_err(|_| misaligned::<T>(address, bytes))
+        };
+        self.note(load())
     }
 
     /// Writes elements to device memory from `address` on.
     ///
     /// # Errors
     /// As for [`read`](Self::read); nothing is written then.
+    #[track_caller]
     pub fn write<T: Pod>(&mut self, address: u64, values: &[T]) -> Result<(), SimFault> {
-        if !address.is_multiple_of(align_of::<T>() as u64) {
-            return Err(misaligned::<T>(address, size_of_val(values) as u64));
+        let stored = match address.is_multiple_of(align_of::<T>() as u64) {
+            true => self.memory.store(address, bytemuck::cast_slice(values)),
+            false => Err(misaligned::<T>(address, size_of_val(values) as u64)),
+        };
+        self.note(stored)
+    }
+
+    /// Keeps the line of the first access that failed.
+    #[track_caller]
+    fn note<R>(&self, accessed: Result<R, SimFault>) -> Result<R, SimFault> {
+        if accessed.is_err() && self.fault.get().is_none() {
+            self.fault.set(Some(Location::caller()));
         }
-        self.memory.store(address, bytemuck::cast_slice(values))
+        accessed
     }
 }
 

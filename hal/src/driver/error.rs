@@ -125,6 +125,8 @@ classes! {
     IllegalAddress = 700, "illegal address";
     /// A launch asked for more than the device has.
     LaunchOutOfResources = 701, "launch out of resources";
+    /// A cooperative launch of more blocks than the device can hold at once.
+    CooperativeTooLarge = 720, "more blocks than the device can hold at once";
     /// A kernel failed.
     LaunchFailed = 719, "launch failed";
     /// The call is not allowed.
@@ -149,6 +151,10 @@ classes! {
     CapturedEvent = 907, "the event was last recorded in a capture";
     /// Another thread began the capture.
     CaptureWrongThread = 908, "the capture was begun by another thread";
+    /// A graph was to be updated with one that differs in more than its operands.
+    GraphUpdateRefused = 910, "the graphs differ in more than an update can change";
+    /// Blocks in clusters that the device or the grid does not allow.
+    InvalidCluster = 912, "invalid cluster size";
     /// Anything else, by the driver's own account.
     Unknown = 999, "unknown error";
 }

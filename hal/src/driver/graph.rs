@@ -102,6 +102,15 @@ pub unsafe trait GraphCalls {
     /// The handles are live.
     unsafe fn exec_upload(&self, exec: ExecHandle, stream: StreamHandle) -> DriverResult<()>;
 
+    /// Makes an instantiated graph do in later launches what `graph` does, which has the
+    /// same nodes and edges with other operands. Launches in flight do what they did.
+    /// [`ErrorClass::GraphUpdateRefused`](crate::driver::ErrorClass::GraphUpdateRefused)
+    /// where the two differ in more than that; then nothing has changed.
+    ///
+    /// # Safety
+    /// The handles are live, and nobody else uses `exec` meanwhile.
+    unsafe fn exec_update(&self, exec: ExecHandle, graph: GraphHandle) -> DriverResult<()>;
+
     /// Lets a kernel, a copy or a fill of an instantiated graph do nothing in later
     /// launches, or again what it did. Meanwhile it is an empty node with the same
     /// edges: by full ones it orders what it did; what a programmatic one does then is

@@ -1,6 +1,6 @@
 //! Streams, and the events that order them.
 
-use super::{DriverResult, EventHandle, EventScope, StreamHandle};
+use super::{DriverResult, EventHandle, EventScope, HostCall, StreamHandle};
 
 /// Streams, and the events that order them.
 ///
@@ -84,4 +84,13 @@ pub unsafe trait StreamCalls {
     /// # Safety
     /// The handles are live.
     unsafe fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> DriverResult<f32>;
+
+    /// Enqueues a call of a function of the host: it is made when the stream comes to
+    /// it, and at every replay of a graph that captures it, on a thread of the driver.
+    ///
+    /// # Safety
+    /// The handle is live. Until the call, and every replay of a graph that captures it,
+    /// has ended, the function may be called with its data on any thread; it does not
+    /// unwind, and calls no driver.
+    unsafe fn host_call(&self, stream: StreamHandle, call: HostCall) -> DriverResult<()>;
 }

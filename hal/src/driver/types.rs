@@ -1,5 +1,6 @@
 //! Handles and the plain values that driver calls take and return.
 
+use std::ffi::c_void;
 use std::fmt;
 
 use streamweir_trace::{ByteRange, EdgeKind};
@@ -163,7 +164,7 @@ pub struct ParamSlot {
     pub size: u32,
 }
 
-/// How many blocks of how many threads a launch starts.
+/// How many blocks of how many threads a launch starts, and in what bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchShape {
     /// Thread blocks along x, y, z.
@@ -172,6 +173,11 @@ pub struct LaunchShape {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
+    /// Blocks of a cluster along x, y, z, which the device runs together; all zero for
+    /// what the kernel was compiled with, or none.
+    pub cluster: [u32; 3],
+    /// The priority, where it is not that of the stream; a lower number is a higher one.
+    pub priority: Option<i32>,
 }
 
 /// When a kernel may start, relative to the work that it follows.
@@ -187,7 +193,25 @@ pub enum Start {
     /// waited for included, [programmatic](streamweir_trace::EdgeKind::Programmatic);
     /// an edge from anything else stays a full one.
     Early,
+    /// A cooperative launch: when that work has ended, and the device has room for all
+    /// blocks at once. One that it can never have room for is refused.
+    Together,
 }
+
+/// A function of the host, as a stream calls it.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCall {
+    /// What is called, with `data`.
+    pub function: unsafe extern "C" fn(*mut c_void),
+    /// What it is called with.
+    pub data: *mut c_void,
+}
+
+// SAFETY: both are addresses; whoever enqueues the call promises that it may be made on
+// any thread.
+unsafe impl Send for HostCall {}
+// SAFETY: as above.
+unsafe impl Sync for HostCall {}
 
 /// How a kernel node is launched, beyond its shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -216,11 +240,7 @@ pub struct Pointed {
 impl From<(u32, u32)> for LaunchShape {
     /// Blocks and threads along x.
     fn from((blocks, threads): (u32, u32)) -> Self {
-        Self {
-            grid: [blocks, 1, 1],
-            block: [threads, 1, 1],
-            shared_bytes: 0,
-        }
+        ([blocks, 1, 1], [threads, 1, 1]).into()
     }
 }
 
@@ -231,6 +251,8 @@ impl From<([u32; 3], [u32; 3])> for LaunchShape {
             grid,
             block,
             shared_bytes: 0,
+            cluster: [0; 3],
+            priority: None,
         }
     }
 }
@@ -240,6 +262,21 @@ impl LaunchShape {
     #[must_use]
     pub const fn shared(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
+        self
+    }
+
+    /// The same shape in clusters of so many blocks along x, y, z, which divide the grid.
+    #[must_use]
+    pub const fn cluster(mut self, blocks: [u32; 3]) -> Self {
+        self.cluster = blocks;
+        self
+    }
+
+    /// The same shape with a priority of its own, whatever that of the stream is. A
+    /// lower number is a higher priority; out of range is clamped.
+    #[must_use]
+    pub const fn priority(mut self, priority: i32) -> Self {
+        self.priority = Some(priority);
         self
     }
 }

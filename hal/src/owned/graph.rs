@@ -58,6 +58,11 @@ impl OwnedGraph {
         })
     }
 
+    /// The driver's handle, live as long as this is.
+    pub fn handle(&self) -> GraphHandle {
+        self.handle
+    }
+
     /// Adds a node that does what `other` does, after nodes of this graph.
     ///
     /// # Errors
@@ -205,12 +210,31 @@ impl OwnedExec {
         }
     }
 
+    /// Makes it do in later launches what `graph` does, which differs in operands alone.
+    /// Launches in flight do what they did.
+    ///
+    /// # Errors
+    /// When they differ in more, which changes nothing; when the driver fails, and
+    /// nobody knows what it has changed; or when they are of two devices.
+    ///
+    /// # Safety
+    /// Nobody else uses this meanwhile, and all that `graph` refers to stays live until
+    /// the last launch has ended.
+    pub unsafe fn update(&self, graph: &OwnedGraph) -> DriverResult<()> {
+        self.reclaim.same(&graph.reclaim, "exec_update")?;
+        // Another thread's capture in global mode would be broken otherwise.
+        let _relaxed = Relaxed::enter(&self.reclaim)?;
+        // SAFETY: both handles are live; the rest is the caller's promise.
+        unsafe { self.reclaim.driver().exec_update(self.handle, graph.handle) }
+    }
+
     pub(super) fn reclaim(&self) -> &Reclaim {
         &self.reclaim
     }
 
+    /// The driver's handle, live as long as this is.
     #[inline]
-    pub(super) fn handle(&self) -> ExecHandle {
+    pub fn handle(&self) -> ExecHandle {
         self.handle
     }
 }

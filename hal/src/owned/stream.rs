@@ -9,7 +9,7 @@ use super::graph::{OwnedExec, OwnedGraph};
 use super::module::FunctionRef;
 use super::reclaim::{Ends, Fence, Garbage, Reclaim, Relaxed, Shared};
 use crate::driver::{
-    CaptureInfo, CaptureMode, DriverResult, LaunchShape, NodeHandle, Start, StreamHandle,
+    CaptureInfo, CaptureMode, DriverResult, HostCall, LaunchShape, NodeHandle, Start, StreamHandle,
 };
 
 /// A stream of the driver: made by us, or an engine's, whose owner is kept.
@@ -225,6 +225,21 @@ impl OwnedStream {
                 .driver()
                 .fill_async(self.handle, to, value, bytes)
         }
+    }
+}
+
+impl OwnedStream {
+    /// Enqueues a call of a function of the host.
+    ///
+    /// # Errors
+    /// When the driver refuses.
+    ///
+    /// # Safety
+    /// Until the call and every replay of it has ended, the function may be called with
+    /// its data on any thread; it does not unwind, and calls no driver.
+    pub unsafe fn host_call(&self, call: HostCall) -> DriverResult<()> {
+        // SAFETY: the handle is live; the rest is the caller's promise.
+        unsafe { self.reclaim.driver().host_call(self.handle, call) }
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::memory::Memory;
 use super::schedule::{Choose, TaskId};
-use super::work::Work;
+use super::work::{Failed, Work};
 use crate::driver::code::SimFault;
 
 /// Things whose last owner may be the device. Dropping them runs foreign code,
@@ -134,9 +134,13 @@ impl Executor {
             self.ready.remove(at);
             return Ok(());
         };
-        if let Err(fault) = task.work.run(task.slice, memory) {
+        if let Err(Failed { fault, at }) = task.work.run(task.slice, memory) {
+            let name = task.work.name();
             return Err(Broken {
-                work: task.work.name().to_owned(),
+                work: match at {
+                    Some(at) => format!("{name} (at {at})"),
+                    None => name.to_owned(),
+                },
                 fault,
             });
         }

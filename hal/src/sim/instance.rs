@@ -14,6 +14,20 @@ use crate::driver::{DriverResult, ErrorClass, ExecHandle, GraphHandle, NodeHandl
 impl Device {
     pub(super) fn graph_instantiate(&mut self, graph: GraphHandle) -> DriverResult<ExecHandle> {
         self.potentially_unsafe()?;
+        let image = Arc::new(self.image(graph)?);
+        let exec = ExecHandle(self.handle());
+        self.execs.insert(
+            exec,
+            Exec {
+                image,
+                disabled: BTreeSet::new(),
+                last: Vec::new(),
+            },
+        );
+        Ok(exec)
+    }
+
+    fn image(&self, graph: GraphHandle) -> DriverResult<Image> {
         let graph = self.graph(graph)?;
         if graph.capturing {
             return Err(self
@@ -26,17 +40,41 @@ impl Device {
         for (handle, at) in self.flatten(graph, &mut nodes, &[])? {
             nodes[at].is_leaf = leaves.contains(&handle);
         }
-        let image = Arc::new(Image { nodes, _keep: keep });
-        let exec = ExecHandle(self.handle());
-        self.execs.insert(
-            exec,
-            Exec {
-                image,
-                disabled: BTreeSet::new(),
-                last: Vec::new(),
-            },
-        );
-        Ok(exec)
+        Ok(Image { nodes, _keep: keep })
+    }
+
+    /// Makes an instantiated graph do in later launches what `graph` does. Handles of
+    /// nodes stay those that it was instantiated from.
+    pub(super) fn exec_update(&mut self, exec: ExecHandle, graph: GraphHandle) -> DriverResult<()> {
+        self.potentially_unsafe()?;
+        let mut image = self.image(graph)?;
+        let Some(found) = self.execs.get(&exec) else {
+            return Err(self.unknown(exec));
+        };
+        let refused = |why: String| Err(self.fail(ErrorClass::GraphUpdateRefused).with(why));
+        let old = &found.image.nodes;
+        if old.len() != image.nodes.len() {
+            return refused(format!("{} nodes, not {}", image.nodes.len(), old.len()));
+        }
+        for (old, new) in old.iter().zip(&mut image.nodes) {
+            if old.after != new.after || old.is_leaf != new.is_leaf {
+                return refused(format!("{:?} has other edges", new.handle));
+            }
+            if !new.work.may_replace(&old.work) {
+                return refused(format!(
+                    "{:?} is a {} where a {} was",
+                    new.handle,
+                    new.work.name(),
+                    old.work.name()
+                ));
+            }
+            new.handle = old.handle;
+        }
+        if let Some(found) = self.execs.get_mut(&exec) {
+            let former = std::mem::replace(&mut found.image, Arc::new(image));
+            self.trash.push(former);
+        }
+        Ok(())
     }
 
     /// Lets a node do nothing in later launches, or again what it did.
@@ -139,6 +177,11 @@ impl Device {
             .iter()
             .map(|node| {
                 self.operands_live(node)?;
+                if let Work::Host(_) = node.work {
+                    return Err(self
+                        .fail(ErrorClass::NotSupported)
+                        .with("what a function of the host does cannot be taken back"));
+                }
                 Ok(Task {
                     work: match found.disabled.contains(&node.handle) {
                         true => Work::Empty,

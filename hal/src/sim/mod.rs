@@ -38,6 +38,7 @@ pub mod explore;
 #[cfg(feature = "testing")]
 mod footprint;
 mod graph;
+mod inside;
 mod instance;
 mod memory;
 mod module;
@@ -54,9 +55,7 @@ pub use crate::driver::code::{SimBlock, SimBody, SimFault, SimKernel};
 pub use schedule::{Choose, RandomChoice, TaskId};
 
 use self::device::Device;
-#[cfg(doc)]
-use crate::driver::ErrorClass;
-use crate::driver::{Backend, DeviceInfo, DriverResult};
+use crate::driver::{Backend, DeviceInfo, DriverError, DriverResult, ErrorClass};
 
 /// The memory of a device made by [`SimDriver::new`]: 8 GiB, of which the host
 /// provides what is touched.
@@ -153,7 +152,7 @@ impl SimDriver {
         self.locked(name, |device| {
             device.healthy()?;
             serve(device)
-        })
+        })?
     }
 
     /// Serves a driver call that gives something back, which it does on a
@@ -167,16 +166,24 @@ impl SimDriver {
             let served = serve(device);
             device.healthy()?;
             served
-        })
+        })?
     }
 
-    fn locked<R>(&self, name: &'static str, serve: impl FnOnce(&mut Device) -> R) -> R {
+    fn locked<R>(
+        &self,
+        name: &'static str,
+        serve: impl FnOnce(&mut Device) -> R,
+    ) -> DriverResult<R> {
+        if inside::is_inside() {
+            return Err(DriverError::of(name, ErrorClass::NotPermitted)
+                .with("a function that a stream calls on the host calls no driver"));
+        }
         let mut device = self.device.lock();
         device.call = name;
         let served = serve(&mut device);
         let trash = std::mem::take(&mut device.trash);
         drop(device);
         drop(trash);
-        served
+        Ok(served)
     }
 }

@@ -22,6 +22,13 @@ const SHARED_MOST: u32 = 227 << 10;
 /// The most threads of a block.
 const THREADS_MOST: u64 = 1024;
 
+/// The most blocks of a cluster that any device has.
+const CLUSTER_MOST: u32 = 8;
+
+/// What the one multiprocessor holds at once, as on compute capability 9.0.
+const RESIDENT_BLOCKS: u64 = 32;
+const RESIDENT_THREADS: u64 = 2048;
+
 impl Device {
     pub(super) fn module_load(&mut self, image: &ModuleImage) -> DriverResult<ModuleHandle> {
         let ModuleImage::Sim(kernels) = image else {
@@ -125,6 +132,22 @@ impl Device {
         let threads = shape.block.iter().map(|&n| u64::from(n)).product::<u64>();
         if shape.grid.contains(&0) || shape.block.contains(&0) || threads > THREADS_MOST {
             return refuse(format!("grid {:?}, block {:?}", shape.grid, shape.block));
+        }
+        if shape.cluster != [0; 3] {
+            let blocks: u32 = shape.cluster.iter().product();
+            let divides = |(grid, cluster): (&u32, &u32)| *cluster > 0 && grid % cluster == 0;
+            if blocks > CLUSTER_MOST || !shape.grid.iter().zip(&shape.cluster).all(divides) {
+                return Err(self.fail(ErrorClass::InvalidCluster).with(format!(
+                    "{name}: grid {:?} in clusters of {:?}",
+                    shape.grid, shape.cluster
+                )));
+            }
+        }
+        let blocks = shape.grid.iter().map(|&n| u64::from(n)).product::<u64>();
+        if start == Start::Together && blocks > RESIDENT_BLOCKS.min(RESIDENT_THREADS / threads) {
+            return Err(self
+                .fail(ErrorClass::CooperativeTooLarge)
+                .with(format!("{name}: {blocks} blocks of {threads} threads")));
         }
         let allowed = self.shared_limits.get(&handle).copied().unwrap_or_default();
         if shape.shared_bytes > allowed.max(SHARED_DEFAULT) {

@@ -131,6 +131,10 @@ macro_rules! forward_driver {
                         start: $crate::driver::EventHandle,
                         end: $crate::driver::EventHandle
                     ) -> f32, None;
+                    host_call(
+                        stream: $crate::driver::StreamHandle,
+                        call: $crate::driver::HostCall
+                    ) -> (), None;
                 }
             }
         }
@@ -240,6 +244,10 @@ macro_rules! forward_driver {
                         exec: $crate::driver::ExecHandle,
                         node: $crate::driver::NodeHandle,
                         enabled: bool
+                    ) -> (), None;
+                    exec_update(
+                        exec: $crate::driver::ExecHandle,
+                        graph: $crate::driver::GraphHandle
                     ) -> (), None;
                     exec_destroy(exec: $crate::driver::ExecHandle) -> (), Release;
                 }

@@ -84,11 +84,7 @@ pub(crate) fn load(driver: &dyn Driver) -> DriverResult<Code> {
 }
 
 pub(crate) fn shape(len: u32) -> LaunchShape {
-    LaunchShape {
-        grid: [len.div_ceil(PER_BLOCK), 1, 1],
-        block: [PER_BLOCK, 1, 1],
-        shared_bytes: 0,
-    }
+    LaunchShape::from(([len.div_ceil(PER_BLOCK), 1, 1], [PER_BLOCK, 1, 1]))
 }
 
 impl Code {

@@ -216,11 +216,7 @@ fn three(sim: &SimDriver, bodies: [Body; 3]) -> ExecHandle {
     for (stream, name) in streams.into_iter().zip(NAMES) {
         order(sim, main, stream).unwrap();
         let function = unsafe { sim.module_function(module, name) }.unwrap();
-        let shape = LaunchShape {
-            grid: [1, 1, 1],
-            block: [1, 1, 1],
-            shared_bytes: 0,
-        };
+        let shape = LaunchShape::from(([1, 1, 1], [1, 1, 1]));
         unsafe { sim.launch(stream, function, shape, Start::InOrder, &mut []) }.unwrap();
     }
     for stream in streams {

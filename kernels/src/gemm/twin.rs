@@ -82,11 +82,10 @@ fn shape(x: Extent, weight: Extent, y: Extent, of: &GemmShape) -> Result<LaunchS
     x.holds([of.tokens, of.groups, of.width])?;
     weight.holds([of.groups, of.rows, of.width])?;
     y.holds([of.tokens, of.groups, of.rows])?;
-    Ok(LaunchShape {
-        grid: [of.rows.div_ceil(ROWS_PER_BLOCK), of.groups, of.tokens],
-        block: [1, 1, 1],
-        shared_bytes: 0,
-    })
+    Ok(LaunchShape::from((
+        [of.rows.div_ceil(ROWS_PER_BLOCK), of.groups, of.tokens],
+        [1, 1, 1],
+    )))
 }
 
 /// A block for some rows of a group, and a token.

@@ -20,6 +20,7 @@ use super::strand::Strands;
 use crate::device::{Device, DeviceInner};
 use crate::error::{Error, Name, Result};
 use crate::graph::{Graph, GroupInner};
+use crate::spans::span;
 
 impl Device {
     /// Captures what `record` records into a graph, verifies it and
@@ -34,18 +35,95 @@ impl Device {
         options: impl Into<CaptureOptions>,
         record: impl FnOnce(&Capture) -> Result<R, E>,
     ) -> Result<(Graph, R), E> {
+        let options = options.into();
+        let _span = span!("capture", options.name);
         let capture = self.begin(options)?;
         let result = record(&capture)?;
         Ok((capture.end()?, result))
     }
 
+    /// Captures a step once more and makes `graph` do it: the capture is proved in full,
+    /// then the instantiated graph is updated, which costs less than a new one. It takes
+    /// the scratch of the graph's replay group, unless `options` name another. What
+    /// launches in flight refer to is held until the last of them has ended.
+    ///
+    /// An update changes operands: addresses, sizes, shapes of launches, values. With
+    /// other nodes or edges it is refused ([`Error::NotUpdated`]).
+    ///
+    /// ```
+    /// # use streamweir_sched as streamweir;
+    /// use streamweir::{Device, Error, Persistent};
+    ///
+    /// # fn main() -> Result<(), Error> {
+    /// # let device = Device::sim(1);
+    /// let [old, new] = [device.persistent::<u32>("old", 4)?, device.persistent("new", 4)?];
+    /// let out = device.persistent::<u32>("out", 4)?;
+    /// new.upload(&[1, 2, 3, 4])?;
+    /// let step = |table: Persistent<u32>| {
+    ///     let out = out.clone();
+    ///     move |cap: &streamweir::Capture| cap.origin().copy(&out, &table)
+    /// };
+    /// let (mut graph, ()) = device.capture::<_, Error>("step", step(old))?;
+    /// let stream = device.stream("replay")?;
+    /// graph.replay(&stream)?;
+    /// device.recapture::<_, Error>(&mut graph, "step", step(new))?; // the launch above goes on
+    /// graph.replay(&stream)?;
+    /// assert_eq!(out.download()?, [1, 2, 3, 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`capture`](Self::capture); when the driver refuses the update; for a graph of
+    /// another device. The graph is as before then.
+    pub fn recapture<R, E: From<Error>>(
+        &self,
+        graph: &mut Graph,
+        options: impl Into<CaptureOptions>,
+        record: impl FnOnce(&Capture) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut options = options.into();
+        let _span = span!("recapture", options.name);
+        graph.check_on(&self.inner)?;
+        options.group.get_or_insert_with(|| graph.group());
+        let capture = self.begin(options)?;
+        let result = record(&capture)?;
+        capture.end_into(graph)?;
+        Ok(result)
+    }
+
     /// Begins a capture to be ended by [`Capture::end`]; dropped before, it is
     /// as if it had not been.
     ///
+    /// A thread may capture on several devices at once, each in a capture of its own:
+    /// the ranks of tensor parallelism in one process. They end in any order. What they
+    /// need is made before the first begins.
+    ///
+    /// ```
+    /// # use streamweir_sched as streamweir;
+    /// use streamweir::{Device, Error};
+    ///
+    /// # fn main() -> Result<(), Error> {
+    /// let ranks = [Device::sim(1), Device::sim(2)];
+    /// let mut outs = Vec::new();
+    /// for rank in &ranks {
+    ///     outs.push(rank.persistent::<u32>("out", 4)?);
+    /// }
+    /// let captures = [ranks[0].begin("rank 0")?, ranks[1].begin("rank 1")?];
+    /// for (capture, out) in captures.iter().zip(&outs) {
+    ///     capture.origin().fill(out, 1)?; // one layer of both, then the next
+    /// }
+    /// for capture in captures {
+    ///     assert!(capture.end()?.certificate().is_some());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
-    /// When the driver refuses, or the calling thread is inside a capture.
+    /// When the driver refuses, or the calling thread is inside a capture of the device.
     pub fn begin(&self, options: impl Into<CaptureOptions>) -> Result<Capture> {
-        self.inner.outside("Device::begin")?;
+        self.inner.outside_own("Device::begin")?;
         self.collect();
         let mut options = options.into();
         options.guarded = self.guarded;

@@ -30,13 +30,16 @@ pub(super) fn is_possible(wanted: bool, device: &DeviceInfo) -> bool {
     wanted && is_known_to(device.backend, device.capability)
 }
 
-/// When the next launch on a stream may start: early, where that is possible and
-/// the kernel declares to wait.
+/// When the next launch on a stream may start: together, for a kernel that declares to
+/// need it; early, where that is possible and the kernel declares to wait.
 ///
 /// A kernel whose blocks spin has nobody beside it (R14), so it does not start
 /// early, and nothing does that is recorded later.
 pub(super) fn start(possible: bool, recording: &mut Recording, kernel: &Signature) -> Start {
     recording.spins |= kernel.sync != BlockSync::Independent;
+    if kernel.sync == BlockSync::Cooperative {
+        return Start::Together;
+    }
     match possible && kernel.pdl != PdlWait::None && !recording.spins {
         true => Start::Early,
         false => Start::InOrder,

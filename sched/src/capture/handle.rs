@@ -1,6 +1,7 @@
 //! The handle of a capture: streams, forks and joins.
 
 use std::fmt;
+use std::panic::Location;
 use std::rc::Rc;
 
 use streamweir_alloc::PoolReport;
@@ -78,11 +79,9 @@ impl Capture {
     /// # Errors
     /// When a stream of that name is forked and not joined, `parent` is of
     /// another capture, or the driver refuses.
+    #[track_caller]
     pub fn fork(&self, parent: &Stream, name: &str) -> Result<Stream> {
-        self.same_capture(parent)?;
-        let (parent, times) = parent.key();
-        let (id, generation) = self.recorder.fork::<Dyn>(parent, times, name)?;
-        Ok(Stream::new(&self.recorder, id, generation, false))
+        self.forked::<Dyn, Dyn>(parent, name, Location::caller())
     }
 
     /// Forks a captured stream of lane `L`, and returns the token with which it
@@ -90,18 +89,14 @@ impl Capture {
     ///
     /// # Errors
     /// As [`fork`](Self::fork), and when `L` stands for another stream.
+    #[track_caller]
     pub fn fork_as<L: Lane, P: Lane>(
         &self,
         parent: &Stream<P>,
         name: &str,
     ) -> Result<(Stream<L>, Joined<L, P>)> {
-        self.same_capture(parent)?;
-        let (parent, times) = parent.key();
-        let (id, generation) = self.recorder.fork::<L>(parent, times, name)?;
-        Ok((
-            Stream::new(&self.recorder, id, generation, false),
-            Joined::new(),
-        ))
+        let stream = self.forked(parent, name, Location::caller())?;
+        Ok((stream, Joined::new()))
     }
 
     /// Forks when `on`; otherwise returns an alias of `parent`, whose join does
@@ -109,13 +104,77 @@ impl Capture {
     ///
     /// # Errors
     /// As [`fork`](Self::fork).
+    #[track_caller]
     pub fn fork_if(&self, on: bool, parent: &Stream, name: &str) -> Result<Stream> {
+        self.forked_if::<Dyn, Dyn>(on, parent, name, Location::caller())
+    }
+
+    /// [`fork_if`](Self::fork_if) for a captured stream of lane `L`, with the token with
+    /// which it sees its parent's buffers. With the overlap off the alias is of that lane
+    /// too, so that the code is the same.
+    ///
+    /// ```
+    /// # use streamweir_sched as streamweir;
+    /// use streamweir::{Device, Error};
+    ///
+    /// streamweir::lanes! { Main; Side; }
+    ///
+    /// # fn main() -> Result<(), Error> {
+    /// # let device = Device::sim(1);
+    /// # let out = device.persistent::<u32>("out", 4)?;
+    /// for overlap in [false, true] {
+    ///     let (graph, ()) = device.capture::<_, Error>("step", |cap| {
+    ///         let main = cap.origin_as::<Main>()?;
+    ///         let (side, _) = cap.fork_if_as::<Side, Main>(overlap, &main, "side")?;
+    ///         let scores = side.scratch::<u32>("scores", 4)?;
+    ///         side.fill(&scores, 7)?;
+    ///         let seen = cap.join(&main, side)?;
+    ///         main.copy(&out, seen.see(&scores))
+    ///     })?;
+    ///     assert!(graph.certificate().is_some());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`fork_as`](Self::fork_as).
+    #[track_caller]
+    pub fn fork_if_as<L: Lane, P: Lane>(
+        &self,
+        on: bool,
+        parent: &Stream<P>,
+        name: &str,
+    ) -> Result<(Stream<L>, Joined<L, P>)> {
+        let stream = self.forked_if(on, parent, name, Location::caller())?;
+        Ok((stream, Joined::new()))
+    }
+
+    fn forked_if<L: Lane, P: Lane>(
+        &self,
+        on: bool,
+        parent: &Stream<P>,
+        name: &str,
+        line: &'static Location<'static>,
+    ) -> Result<Stream<L>> {
         if on {
-            return self.fork(parent, name);
+            return self.forked(parent, name, line);
         }
         self.same_capture(parent)?;
         parent.check_live()?;
         Ok(parent.alias())
+    }
+
+    fn forked<L: Lane, P: Lane>(
+        &self,
+        parent: &Stream<P>,
+        name: &str,
+        line: &'static Location<'static>,
+    ) -> Result<Stream<L>> {
+        self.same_capture(parent)?;
+        let (parent, times) = parent.key();
+        let (id, generation) = self.recorder.fork::<L>(parent, times, name, line)?;
+        Ok(Stream::new(&self.recorder, id, generation, false))
     }
 
     /// Joins `from` into `into`: what `into` records from now on comes after
@@ -157,6 +216,17 @@ impl Capture {
     /// the capture. All is left as before then.
     pub fn end(self) -> Result<Graph> {
         path::into_graph(&self.recorder)
+    }
+
+    /// Ends the capture as [`end`](Self::end) does, up to the proof, and makes `graph` do
+    /// what was captured. See [`Device::recapture`](crate::Device::recapture).
+    ///
+    /// # Errors
+    /// As [`end`](Self::end); when the driver refuses the update; for a graph of another
+    /// device. The graph is as before then.
+    pub fn end_into(self, graph: &mut Graph) -> Result<()> {
+        graph.check_on(&self.recorder.device)?;
+        path::into_update(&self.recorder, graph)
     }
 
     fn same_capture<L: Lane>(&self, stream: &Stream<L>) -> Result<()> {

@@ -13,7 +13,7 @@
 //! | part | what it is |
 //! | --- | --- |
 //! | [`recording`], [`nodes`], [`strand`] | values: commands; the nodes they became; the streams |
-//! | [`buffer`], [`scratch`], [`pools`], [`args`] | what a command is given |
+//! | [`buffer`], [`scratch`], [`pools`], [`args`], [`host`] | what a command is given |
 //! | [`rewrite`] | commands beside commands: poison, taps |
 //! | [`plan`] | places and an order for a complete recording |
 //! | [`sink`] | the driver: live, planned, attached, eager |
@@ -44,6 +44,7 @@ mod call;
 mod eager;
 mod early;
 mod handle;
+mod host;
 mod lane;
 mod nodes;
 mod open;
@@ -74,6 +75,8 @@ pub use buffer::{
 pub use call::{ForeignAddresses, ForeignCall};
 pub use eager::EagerRun;
 pub use handle::Capture;
+pub(crate) use host::HostFn;
+pub use host::HostTouch;
 pub use lane::{Dyn, Lane, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
 pub use rewrite::{Difference, Differential, Poison, Readings, Taps};

@@ -24,7 +24,8 @@ use super::strand::ORIGIN;
 use super::trace::{self, LeftOver, ReadBack, Traces};
 use crate::device::DeviceInner;
 use crate::error::{During, EngineError, Error, Result};
-use crate::graph::{Graph, Keep, Parts, replay_streams};
+use crate::graph::{About, Graph, Keep, Parts, replay_streams};
+use crate::spans::span;
 
 /// The whole path, for captures of our own.
 pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {
@@ -36,6 +37,18 @@ pub(super) fn into_graph(recorder: &Recorder) -> Result<Graph> {
     let traces = capture.traces(&read)?;
     let judged = capture.judge(traces)?;
     capture.instantiate(graph, &read, judged)
+}
+
+/// The same path, at whose end an instantiated graph of before does what was captured.
+pub(super) fn into_update(recorder: &Recorder, old: &mut Graph) -> Result<()> {
+    let mut capture = Ending::record(recorder)?;
+    capture.rewrite()?;
+    capture.place()?;
+    let graph = capture.send()?.graph(&capture)?;
+    let read = capture.read_back(graph.view())?;
+    let traces = capture.traces(&read)?;
+    let judged = capture.judge(traces)?;
+    capture.update(graph, &read, judged, old)
 }
 
 /// The path of a part in an engine's capture, which the engine instantiates.
@@ -69,6 +82,8 @@ pub(super) fn into_run(recorder: &Recorder) -> Result<(Arc<Proved>, bool, PoolRe
     };
     let pools = run.open.recorded.pool_report();
     let keep = run.keep()?;
+    // Memory of the host is in use until its copies are among the launches in flight.
+    let _in_use = run.open.recorded.recording.pinned.clone();
     run.open.remember(&proved, comparable && !is_like);
     let Open { recorded, sink, .. } = &mut *run.open;
     if let Some(eager) = sink.eager() {
@@ -173,6 +188,7 @@ impl Ending {
                     if attributes.cooperative {
                         kernel.sync = BlockSync::Cooperative;
                     }
+                    kernel.cluster = attributes.cluster;
                 }
                 kinds.push(kind);
             }
@@ -221,6 +237,7 @@ impl Ending {
             ..
         } = &traces;
         let recorded = &self.open.recorded;
+        let _span = span!("proof", recorded.name());
         let unverifiable = |source| self.unverifiable(source);
         let report = verify_driver(declared, read_back, matching).map_err(unverifiable)?;
         let capture = || recorded.name().to_string();
@@ -259,6 +276,37 @@ impl Ending {
     }
 
     fn instantiate(mut self, graph: OwnedGraph, read: &ReadBack, judged: Judged) -> Result<Graph> {
+        let name = self.open.recorded.name().clone();
+        let _span = span!("instantiate", name);
+        let exec = graph
+            .instantiate()
+            .during(|| format!("instantiating graph \"{name}\""))?;
+        let (parts, about) = self.parts(graph, read, judged)?;
+        Ok(Graph::new(self.give_back(), exec, parts, about))
+    }
+
+    /// Makes an instantiated graph do what was captured. Where that fails it is as before.
+    fn update(
+        mut self,
+        graph: OwnedGraph,
+        read: &ReadBack,
+        judged: Judged,
+        old: &mut Graph,
+    ) -> Result<()> {
+        let _span = span!("update", self.open.recorded.name());
+        // What the graph will refer to is held before it does.
+        let (parts, about) = self.parts(graph, read, judged)?;
+        self.give_back();
+        old.renew(parts, about)
+    }
+
+    /// What a graph of ours is made of beside its instance, and what is known of it.
+    fn parts(
+        &mut self,
+        graph: OwnedGraph,
+        read: &ReadBack,
+        judged: Judged,
+    ) -> Result<(Parts, About)> {
         let Judged {
             report,
             trace,
@@ -269,28 +317,20 @@ impl Ending {
             traces.read_back.nodes.len(),
             edges.map(|edge| (edge.from.index(), edge.to.index())),
         );
-        let name = self.open.recorded.name().clone();
-        let exec = graph
-            .instantiate()
-            .during(|| format!("instantiating graph \"{name}\""))?;
-        let pools = self.open.recorded.pool_report();
+        let about = About {
+            name: self.open.recorded.name().clone(),
+            trace,
+            report,
+            pools: self.open.recorded.pool_report(),
+            replay_streams,
+        };
         let parts = Parts {
-            exec,
             graph,
             nodes: traces.handles(read),
             keep: self.keep()?,
             home: self.open.recorded.home.clone(),
         };
-        let device = self.give_back();
-        Ok(Graph::new(
-            name,
-            device,
-            parts,
-            trace,
-            report,
-            pools,
-            replay_streams,
-        ))
+        Ok((parts, about))
     }
 
     /// Ties what our nodes refer to to the engine's graph.

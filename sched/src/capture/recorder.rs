@@ -15,6 +15,7 @@
 //! within a call, it finds a capture that is open, or one that has ended.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_trace::{AccessMode, StreamId};
@@ -65,7 +66,7 @@ impl Recorder {
         let mut open = self.unended(String::new)?;
         let Open { recorded, sink, .. } = &mut *open;
         sink.begin(recorded)?;
-        let inside = || Inside::enter(self.name().clone());
+        let inside = || Inside::enter(self.name().clone(), self.device.mark());
         recorded.inside = sink.captures().then(inside);
         Ok(())
     }
@@ -190,13 +191,17 @@ impl Recorder {
         parent: StreamId,
         generation: u32,
         name: &str,
+        line: &'static Location<'static>,
     ) -> Result<(StreamId, u32)> {
         let mut open = self.enter(parent, generation)?;
         let known = open.recorded.strands.named(name);
-        if known.is_some_and(|id| open.recorded.strands.get(id).active) {
+        let active = known.map(|id| open.recorded.strands.get(id));
+        if let Some(strand) = active.filter(|strand| strand.active) {
             return Err(Error::AlreadyForked {
                 stream: name.to_owned(),
                 capture: self.name().to_string(),
+                first: strand.forked.unwrap_or(line),
+                again: line,
             });
         }
         open.recorded.check_lane::<L>(known)?;
@@ -209,6 +214,7 @@ impl Recorder {
         let strand = open.recorded.strands.get_mut(id);
         strand.active = true;
         strand.generation += 1;
+        strand.forked = Some(line);
         strand.lane = lane_of::<L>().or(strand.lane);
         Ok((id, strand.generation))
     }

@@ -3,6 +3,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::panic::Location;
 
 use streamweir_trace::StreamId;
 
@@ -21,6 +22,8 @@ pub(super) struct Strand {
     pub(super) lane: Option<LaneId>,
     /// The commands that its next command waits for.
     pub(super) frontier: Vec<u32>,
+    /// The line that forked it last; none for the origin.
+    pub(super) forked: Option<&'static Location<'static>>,
     /// Times it was forked, so that a handle of an earlier time is told apart.
     pub(super) generation: u32,
 }
@@ -65,6 +68,7 @@ impl Strands {
             active: false,
             lane: None,
             frontier: Vec::new(),
+            forked: None,
             generation: 0,
         });
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use streamweir_hal::driver::{ModuleImage, ParamSlot};
 use streamweir_hal::owned::{FunctionRef, OwnedModule};
@@ -91,18 +92,31 @@ impl Module {
     /// The code of this symbol is the kernel that `K` declares: what its author vouches
     /// for is true of it.
     pub unsafe fn kernel<K: Kernel>(&self) -> Result<LoadedKernel<K>> {
+        // SAFETY: the caller's promise.
+        unsafe { self.kernel_named(K::SYMBOL) }
+    }
+
+    /// The kernel declared as `K`, under a symbol of its own: that of an instance of a
+    /// template, or of a function that is not `extern "C"`.
+    ///
+    /// # Errors
+    /// As [`kernel`](Self::kernel).
+    ///
+    /// # Safety
+    /// As for [`kernel`](Self::kernel).
+    pub unsafe fn kernel_named<K: Kernel>(&self, symbol: &str) -> Result<LoadedKernel<K>> {
         self.device.outside("Module::kernel")?;
         let mut signature = K::signature();
         let function = self
             .module
-            .function(K::SYMBOL)
-            .during(|| format!("looking for kernel `{}`", K::SYMBOL))?;
+            .function(symbol)
+            .during(|| format!("looking for kernel `{symbol}`"))?;
         let actual = function
             .params()
             .during(|| format!("reading the parameters of `{}`", K::SYMBOL))?;
         let slots = signature.slots();
         check(&signature, &slots, &actual)?;
-        let doubts = shown_by_name(&signature)?;
+        let doubts = shown_by_name(&signature, symbol)?;
         if signature.pdl == PdlWait::OnAllPaths {
             let target = function
                 .target()
@@ -115,10 +129,12 @@ impl Module {
         Ok(LoadedKernel {
             info: Arc::new(KernelInfo {
                 has_words: has_words(&signature),
+                symbol: symbol.into(),
                 function,
                 signature,
                 slots,
                 doubts,
+                shared: AtomicU32::new(SHARED_ALWAYS),
             }),
             kernel: PhantomData,
         })
@@ -177,6 +193,8 @@ pub struct LoadedKernel<K> {
 }
 
 pub(crate) struct KernelInfo {
+    /// What the code calls it.
+    pub(crate) symbol: Box<str>,
     pub(crate) function: FunctionRef,
     pub(crate) signature: Signature,
     pub(crate) slots: Vec<ParamSlot>,
@@ -185,9 +203,30 @@ pub(crate) struct KernelInfo {
     /// Whether a launch can pass words that are long enough for an address and are not
     /// declared as one.
     pub(crate) has_words: bool,
+    /// The bytes of dynamic shared memory that launches are allowed so far.
+    shared: AtomicU32,
 }
 
+/// What a block may have without being allowed it.
+const SHARED_ALWAYS: u32 = 48 << 10;
+
 impl KernelInfo {
+    /// Allows launches with so many bytes of dynamic shared memory, unless they are
+    /// allowed already.
+    pub(crate) fn allow_shared(&self, bytes: u32) -> Result<()> {
+        if bytes <= self.shared.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.function.allow_shared(bytes).during(|| {
+            format!(
+                "allowing kernel `{}` {bytes} bytes of shared memory",
+                self.signature.symbol
+            )
+        })?;
+        self.shared.fetch_max(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Whether among the parameters is a word that is long enough for an address and not
     /// declared as one. `declared` says of each address in which parameter it stands,
     /// and where there.
@@ -231,17 +270,12 @@ impl<K: Kernel> LoadedKernel<K> {
     }
 
     /// Allows launches with up to `bytes` bytes of dynamic shared memory per
-    /// block; beyond 48 KiB CUDA asks for this.
+    /// block. A launch that needs more than 48 KiB asks for it by itself.
     ///
     /// # Errors
     /// When the device has not that much.
     pub fn allow_shared(&self, bytes: u32) -> Result<()> {
-        self.info.function.allow_shared(bytes).during(|| {
-            format!(
-                "allowing kernel `{}` {bytes} bytes of shared memory",
-                K::SYMBOL
-            )
-        })
+        self.info.allow_shared(bytes)
     }
 }
 
@@ -288,8 +322,8 @@ fn check(signature: &Signature, declared: &[ParamSlot], actual: &[ParamSlot]) ->
 /// A kernel cannot write through a pointer to const, so declaring such a
 /// parameter as written is a mistake. One that could write and is declared to
 /// read alone may be just that; it is taken at its word, and this is said.
-fn shown_by_name(signature: &Signature) -> Result<Vec<String>> {
-    let Some(shapes) = const_params(signature.symbol) else {
+fn shown_by_name(signature: &Signature, symbol: &str) -> Result<Vec<String>> {
+    let Some(shapes) = const_params(symbol) else {
         return Ok(Vec::new());
     };
     let mut doubts = Vec::new();
@@ -326,9 +360,9 @@ mod tests {
     fn a_pointer_to_const_is_not_written() {
         // void scale(const float*, float*)
         let symbol = "_Z5scalePKfPf";
-        let right = shown_by_name(&Signature::new(symbol, &[IN, OUT]));
+        let right = shown_by_name(&Signature::new(symbol, &[IN, OUT]), symbol);
         assert!(right.is_ok_and(|doubts| doubts.is_empty()));
-        let error = shown_by_name(&Signature::new(symbol, &[OUT, OUT])).expect_err("const");
+        let error = shown_by_name(&Signature::new(symbol, &[OUT, OUT]), symbol).expect_err("const");
         assert!(
             matches!(&error, Error::Kernel(KernelError::ConstParam { param, .. }) if param == "to"),
             "{error}"
@@ -338,10 +372,12 @@ mod tests {
 
     #[test]
     fn a_pointer_to_what_is_not_const_may_be_read_and_this_is_said() {
-        let found = shown_by_name(&Signature::new("_Z5scalePfS_", &[IN, OUT])).expect("allowed");
+        let found = shown_by_name(&Signature::new("_Z5scalePfS_", &[IN, OUT]), "_Z5scalePfS_")
+            .expect("allowed");
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("`from`"), "{found:?}");
-        let plain = shown_by_name(&Signature::new("scale", &[OUT, IN])).expect("not mangled");
+        let plain =
+            shown_by_name(&Signature::new("scale", &[OUT, IN]), "scale").expect("not mangled");
         assert_eq!(plain, [""; 0]);
     }
 }

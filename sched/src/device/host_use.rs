@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use streamweir_base::sync::Mutex;
 use streamweir_hal::owned::HostMemory;
 
 use super::persistent::PersistentInner;
@@ -21,6 +22,8 @@ pub(crate) struct PinnedInner {
     recordings: AtomicUsize,
     /// Graphs of engines that have one.
     engines: AtomicUsize,
+    /// Why what is in it means nothing.
+    poison: Mutex<Option<String>>,
 }
 
 impl PinnedInner {
@@ -32,10 +35,11 @@ impl PinnedInner {
             written: AtomicBool::new(false),
             recordings: AtomicUsize::new(0),
             engines: AtomicUsize::new(0),
+            poison: Mutex::new(None),
         }
     }
 
-    pub(super) fn memory(&self) -> &HostMemory {
+    pub(crate) fn memory(&self) -> &HostMemory {
         &self.memory
     }
 
@@ -44,8 +48,19 @@ impl PinnedInner {
         self.written.store(true, Ordering::Release);
     }
 
-    /// The owner is alone with it.
+    /// Notes why what is in it means nothing.
+    pub(crate) fn poison(&self, why: String) {
+        self.poison.lock().get_or_insert(why);
+    }
+
+    /// Why what is in it means nothing, if that is so.
+    pub(crate) fn poisoned(&self) -> Option<String> {
+        self.poison.lock().clone()
+    }
+
+    /// The owner is alone with it, and what happened to it is over.
     pub(super) fn note_alone(&self) {
+        *self.poison.lock() = None;
         self.set_held(false);
         self.written.store(false, Ordering::Release);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use streamweir_alloc::{Arena, ArenaConfig, Registry};
 use streamweir_base::Backing;
-use streamweir_base::inside::inside;
+use streamweir_base::inside::{inside, inside_on};
 use streamweir_base::sync::Mutex;
 use streamweir_base::sync::atomic::{AtomicU64, Ordering};
 use streamweir_hal::driver::DynDriver;
@@ -59,6 +59,22 @@ impl DeviceInner {
                 capture: capture.to_string(),
             }),
         }
+    }
+
+    /// Refuses `call` when the calling thread is inside a capture of this very device.
+    pub(crate) fn outside_own(self: &Arc<Self>, call: &'static str) -> Result<()> {
+        match inside_on(self.mark()) {
+            None => Ok(()),
+            Some(capture) => Err(Error::InsideCapture {
+                call,
+                capture: capture.to_string(),
+            }),
+        }
+    }
+
+    /// The number that marks captures of this device: no other live device has it.
+    pub(crate) fn mark(self: &Arc<Self>) -> usize {
+        Arc::as_ptr(self) as usize
     }
 
     /// The error for a capture of the engine's that is broken.

@@ -26,6 +26,7 @@ pub(crate) use host_use::{OfEngine, PinnedInner, Recorded};
 pub(crate) use inner::DeviceInner;
 pub use persistent::Persistent;
 pub(crate) use persistent::{PersistentInner, bytes_of};
+pub(crate) use pinned::values;
 pub use pinned::{Held, Pinned};
 pub(crate) use stream::{Claim, EventInner};
 pub use stream::{DeviceStream, Event};

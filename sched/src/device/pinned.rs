@@ -12,7 +12,7 @@ use streamweir_trace::{ByteRange, RangeSet};
 use super::handle::Device;
 use super::host_use::PinnedInner;
 use super::persistent::{PersistentInner, bytes_of};
-use crate::error::{During, Result};
+use crate::error::{During, Error, FeedError, Result};
 use crate::kernel::Element;
 use crate::turns::Footprint;
 
@@ -157,8 +157,10 @@ impl<T: Element> Pinned<T> {
     ///
     /// # Errors
     /// [`FeedError::NotHeld`](crate::FeedError::NotHeld) while a capture or an eager run that
-    /// copies from or to it is not over, or a graph of an engine does; when work that was
-    /// waited for failed; or inside a capture.
+    /// copies from or to it is not over, or a graph of an engine does;
+    /// [`FeedError::Poisoned`](crate::FeedError::Poisoned) when a function of the host
+    /// that touches it has panicked; when work that was waited for failed; or inside a
+    /// capture.
     pub fn hold(&mut self) -> Result<Held<'_, T>> {
         let mark = Mark(Some(&self.inner));
         // First, so that who launches after the wait below sees it.
@@ -178,6 +180,12 @@ impl<T: Element> Pinned<T> {
                     )
                 })?;
             }
+        }
+        if let Some(why) = self.inner.poisoned() {
+            return Err(Error::Feed(FeedError::Poisoned {
+                buffer: self.name().to_owned(),
+                why,
+            }));
         }
         std::mem::forget(mark);
         let inner = &*self.inner;
@@ -203,7 +211,7 @@ impl<T: Element> Pinned<T> {
     clippy::mut_from_ref,
     reason = "the values are behind a pointer, and the caller promises to be alone"
 )]
-unsafe fn values<T: Element>(inner: &PinnedInner, len: usize) -> &mut [T] {
+pub(crate) unsafe fn values<T: Element>(inner: &PinnedInner, len: usize) -> &mut [T] {
     // SAFETY: the caller's promise.
     let all = unsafe { inner.memory().bytes_alone() };
     bytemuck::cast_slice_mut(&mut all[..len * size_of::<T>()])

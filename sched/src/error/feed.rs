@@ -71,4 +71,15 @@ pub enum FeedError {
         /// Who may use it, and what to do.
         why: &'static str,
     },
+
+    /// Page-locked memory that a function of the host has left behind in a panic.
+    #[error(
+        "page-locked buffer \"{buffer}\" means nothing: {why}; drop the graph that calls the function, then write the memory anew through `as_mut_slice`"
+    )]
+    Poisoned {
+        /// The buffer.
+        buffer: String,
+        /// The function, and what it said.
+        why: String,
+    },
 }

@@ -78,4 +78,17 @@ pub enum KernelError {
         /// The other.
         second: String,
     },
+
+    /// Blocks in clusters that the grid or the device does not allow.
+    #[error("kernel {kernel}: clusters of {cluster:?} blocks in a grid of {grid:?}: {why}")]
+    Cluster {
+        /// The kernel.
+        kernel: String,
+        /// Blocks of a cluster along x, y, z.
+        cluster: [u32; 3],
+        /// Blocks of the grid along x, y, z.
+        grid: [u32; 3],
+        /// What is wrong, and what to do.
+        why: &'static str,
+    },
 }

@@ -10,6 +10,7 @@ pub use feed::FeedError;
 pub use instrument::InstrumentError;
 pub use kernel::KernelError;
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use streamweir_alloc::{AllocError, RegistryError};
@@ -197,13 +198,17 @@ pub enum Error {
 
     /// A stream that has been forked already and not joined.
     #[error(
-        "stream \"{stream}\" of capture \"{capture}\" is forked already; join it before it is forked again, or fork a stream of another name"
+        "stream \"{stream}\" of capture \"{capture}\" is forked at {again} and has been forked at {first} already; join it before it is forked again, or fork a stream of another name"
     )]
     AlreadyForked {
         /// The stream.
         stream: String,
         /// The capture.
         capture: String,
+        /// The line that has forked it; for the origin that of the second fork.
+        first: &'static Location<'static>,
+        /// The line that was to fork it.
+        again: &'static Location<'static>,
     },
 
     /// Something that a planned capture cannot do.
@@ -272,6 +277,27 @@ pub enum Error {
         has: usize,
         /// What was asked of it.
         what: String,
+    },
+
+    /// A graph that cannot be updated with what was captured.
+    #[error(
+        "graph \"{graph}\" cannot be updated with what was captured, and is as it was: {source}; an update changes operands of the same nodes and edges: capture a graph of its own for the changed step"
+    )]
+    NotUpdated {
+        /// The graph.
+        graph: String,
+        /// What differs.
+        #[source]
+        source: DriverError,
+    },
+
+    /// A graph of which an update failed half-way.
+    #[error(
+        "graph \"{graph}\" was to be updated, the driver failed, and it could not be made anew; nobody knows what a replay would do: drop it and capture again"
+    )]
+    Unsure {
+        /// The graph.
+        graph: String,
     },
 
     /// A copy between overlapping bytes, which a device does in any order.
@@ -361,7 +387,7 @@ impl Error {
     /// The kind of driver failure behind this error, when there is one.
     pub fn driver_class(&self) -> Option<ErrorClass> {
         match self {
-            Self::Driver { source, .. } => Some(source.class),
+            Self::Driver { source, .. } | Self::NotUpdated { source, .. } => Some(source.class),
             Self::Alloc(error) => error_source::<DriverError>(error).map(|e| e.class),
             _ => None,
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use streamweir_alloc::Lease;
 use streamweir_hal::owned::OwnedModule;
 
+use crate::capture::HostFn;
 use crate::device::{Claim, EventInner, PersistentInner, PinnedInner};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
@@ -18,6 +19,8 @@ pub(crate) struct Keep {
     pub(crate) modules: Vec<Arc<OwnedModule>>,
     pub(crate) persistent: Vec<Arc<PersistentInner>>,
     pub(crate) pinned: Vec<Arc<PinnedInner>>,
+    /// Functions of the host.
+    pub(crate) host: Vec<Arc<HostFn>>,
     pub(crate) events: Vec<Arc<EventInner>>,
     /// That it records events.
     pub(crate) claim: Option<Arc<Claim>>,

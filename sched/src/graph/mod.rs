@@ -2,6 +2,7 @@
 
 mod group;
 mod keep;
+mod renew;
 mod replay_streams;
 mod timing;
 
@@ -22,6 +23,7 @@ pub(crate) use replay_streams::replay_streams;
 
 use crate::device::{DeviceInner, DeviceStream};
 use crate::error::{During, Error, FeedError, Name, Result};
+use crate::spans::span;
 use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 
 /// A captured, verified and instantiated graph.
@@ -50,24 +52,21 @@ use crate::turns::{self, Footprint, Launch, Turn, in_turn};
 /// # }
 /// ```
 pub struct Graph {
-    name: Name,
     number: u64,
     device: Arc<DeviceInner>,
-    parts: Option<Parts>,
+    /// What must outlive the last launch, in the order in which it is released.
+    held: Option<(OwnedExec, Parts)>,
+    /// An update has failed half-way, so nobody knows what a launch would do.
+    unsure: bool,
     turns: Vec<Arc<Turn<Arc<Launch>>>>,
     last: Mutex<Option<Arc<Launch>>>,
     footprint: Arc<Footprint>,
-    replay_streams: usize,
-    trace: Trace,
-    report: Report,
-    pools: PoolReport,
+    about: About,
 }
 
-/// What must outlive the last launch, in the order in which it is released.
-/// Most of it is held and never looked at.
+/// What a graph consists of beside its instance. Most of it is held and never looked at.
 #[allow(dead_code)]
 pub(crate) struct Parts {
-    pub(crate) exec: OwnedExec,
     pub(crate) graph: OwnedGraph,
     /// The node of `graph` that each node of the trace is.
     pub(crate) nodes: Vec<Option<NodeHandle>>,
@@ -75,36 +74,39 @@ pub(crate) struct Parts {
     pub(crate) home: Arc<GroupInner>,
 }
 
+/// What is known of a graph.
+pub(crate) struct About {
+    pub(crate) name: Name,
+    pub(crate) trace: Trace,
+    pub(crate) report: Report,
+    pub(crate) pools: PoolReport,
+    pub(crate) replay_streams: usize,
+}
+
 impl Graph {
     pub(crate) fn new(
-        name: Name,
         device: Arc<DeviceInner>,
+        exec: OwnedExec,
         parts: Parts,
-        trace: Trace,
-        report: Report,
-        pools: PoolReport,
-        replay_streams: usize,
+        about: About,
     ) -> Self {
-        let footprint = Arc::new(Footprint::of(&trace));
+        let footprint = Arc::new(Footprint::of(&about.trace));
         let turns = device.groups.enroll(&parts.home.turns, &footprint);
         Self {
-            name,
             number: device.next_number(),
             device,
-            parts: Some(parts),
+            held: Some((exec, parts)),
+            unsure: false,
             turns,
             last: Mutex::ranked(turns::LATEST, None),
             footprint,
-            replay_streams,
-            trace,
-            report,
-            pools,
+            about,
         }
     }
 
     /// The name of the capture.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.about.name
     }
 
     /// Launches the graph on `stream`, after every launch in flight whose
@@ -113,9 +115,14 @@ impl Graph {
     /// # Errors
     /// When the stream is of another device or the driver refuses.
     pub fn replay(&self, stream: &DeviceStream) -> Result<()> {
+        let _span = span!("replay", self.about.name);
         self.check_device(stream)?;
-        self.launch(&self.parts().exec, stream, || {
-            format!("replaying graph \"{}\" on \"{}\"", self.name, stream.name())
+        self.launch(self.exec(), stream, || {
+            format!(
+                "replaying graph \"{}\" on \"{}\"",
+                self.about.name,
+                stream.name()
+            )
         })
     }
 
@@ -162,14 +169,27 @@ impl Graph {
         fenced.during(during)
     }
 
-    /// Refuses to launch while the host holds page-locked memory that is copied from or
-    /// to.
+    /// Refuses to launch while the host holds page-locked memory that is touched, or after
+    /// a function of the host has left some behind in a panic.
     fn check_held(&self) -> Result<()> {
         let pinned = &self.parts().keep.pinned;
+        if self.unsure {
+            return Err(Error::Unsure {
+                graph: self.about.name.to_string(),
+            });
+        }
+        for memory in pinned {
+            if let Some(why) = memory.poisoned() {
+                return Err(Error::Feed(FeedError::Poisoned {
+                    buffer: memory.buffer.name.to_string(),
+                    why,
+                }));
+            }
+        }
         match pinned.iter().find(|memory| memory.is_held()) {
             None => Ok(()),
             Some(held) => Err(Error::Feed(FeedError::HostHolds {
-                graph: self.name.to_string(),
+                graph: self.about.name.to_string(),
                 buffer: held.buffer.name.to_string(),
             })),
         }
@@ -190,25 +210,25 @@ impl Graph {
         self.check_device(stream)?;
         stream
             .stream
-            .upload_graph(&self.parts().exec)
-            .during(|| format!("uploading graph \"{}\"", self.name))
+            .upload_graph(self.exec())
+            .during(|| format!("uploading graph \"{}\"", self.about.name))
     }
 
     /// What the verifier found: no hazard, unless the capture was asked only to
     /// report.
     pub fn report(&self) -> &Report {
-        &self.report
+        &self.about.report
     }
 
     /// The proof, when the verdict is safe.
     pub fn certificate(&self) -> Option<&Certificate> {
-        self.report.certificate.as_ref()
+        self.about.report.certificate.as_ref()
     }
 
     /// The record of the capture, in the order that the driver's graph has:
     /// what the [certificate](Self::certificate) is about.
     pub fn trace(&self) -> &Trace {
-        &self.trace
+        &self.about.trace
     }
 
     /// The graph as Chrome trace JSON, for Perfetto: a lane for each captured stream, a
@@ -230,13 +250,13 @@ impl Graph {
     /// # }
     /// ```
     pub fn chrome_trace(&self) -> String {
-        let drawn = streamweir_verify::chrome(&self.trace, &self.report, Axis::Order);
+        let drawn = streamweir_verify::chrome(&self.about.trace, &self.about.report, Axis::Order);
         drawn.expect("the trace of a graph was verified")
     }
 
     /// The use of its scratch pools at the end of the capture.
     pub fn pools(&self) -> &PoolReport {
-        &self.pools
+        &self.about.pools
     }
 
     /// The bytes it reads and writes.
@@ -249,11 +269,37 @@ impl Graph {
     /// that nobody has gone on with, and opens one where there is none. It is
     /// computed from nodes and edges; no driver tells it.
     pub fn replay_streams(&self) -> usize {
-        self.replay_streams
+        self.about.replay_streams
+    }
+
+    fn exec(&self) -> &OwnedExec {
+        &self.held().0
     }
 
     fn parts(&self) -> &Parts {
-        self.parts.as_ref().expect("only drop takes the parts")
+        &self.held().1
+    }
+
+    fn held(&self) -> &(OwnedExec, Parts) {
+        self.held.as_ref().expect("only drop takes what is held")
+    }
+
+    /// The replay group, be it one that it has alone.
+    pub(crate) fn group(&self) -> ReplayGroup {
+        ReplayGroup {
+            inner: self.parts().home.clone(),
+        }
+    }
+
+    /// Refuses another device than the graph's.
+    pub(crate) fn check_on(&self, device: &Arc<DeviceInner>) -> Result<()> {
+        match Arc::ptr_eq(device, &self.device) {
+            true => Ok(()),
+            false => Err(Error::OtherDevice {
+                what: format!("graph \"{}\"", self.about.name),
+                used_on: device.reclaim.info().name.clone(),
+            }),
+        }
     }
 
     fn check_device(&self, stream: &DeviceStream) -> Result<()> {
@@ -261,7 +307,7 @@ impl Graph {
             return Ok(());
         }
         Err(Error::OtherDevice {
-            what: format!("graph \"{}\"", self.name),
+            what: format!("graph \"{}\"", self.about.name),
             used_on: format!("stream \"{}\"", stream.name()),
         })
     }
@@ -269,24 +315,24 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        let Some(parts) = self.parts.take() else {
+        let Some(held) = self.held.take() else {
             return;
         };
         let reclaim = &self.device.reclaim;
         let last = self.last.get_mut().take();
         let fences = last.map(|last| last.fence(reclaim)).into_iter().collect();
         // The group is asked for conflicts as long as the launch is in flight.
-        let parts = (parts, self.footprint.clone());
-        reclaim.retire(fences, Box::new(parts));
+        let held = (held, self.footprint.clone());
+        reclaim.retire(fences, Box::new(held));
     }
 }
 
 impl fmt::Debug for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Graph")
-            .field("name", &self.name)
-            .field("nodes", &self.trace.nodes.len())
-            .field("verdict", &self.report.verdict)
+            .field("name", &self.about.name)
+            .field("nodes", &self.about.trace.nodes.len())
+            .field("verdict", &self.about.report.verdict)
             .finish_non_exhaustive()
     }
 }

@@ -99,7 +99,8 @@ impl Graph {
             }
             Ok(execs)
         };
-        let execs = build().during(|| format!("leaving nodes of graph \"{}\" out", self.name))?;
+        let execs =
+            build().during(|| format!("leaving nodes of graph \"{}\" out", self.about.name))?;
         let timed = self.time(&execs, stream, replays);
         // As above.
         let idle = stream.synchronize();
@@ -114,7 +115,7 @@ impl Graph {
     fn timed(&self, nodes: &[NodeId]) -> Result<Vec<NodeHandle>> {
         let refused = |node: String, why| {
             Error::Instrument(InstrumentError::NotTimed {
-                graph: self.name.to_string(),
+                graph: self.about.name.to_string(),
                 node,
                 why,
             })
@@ -123,7 +124,7 @@ impl Graph {
             return Err(refused("no node".to_owned(), "there is nothing to time"));
         }
         let handle = |id: NodeId| {
-            let Some(node) = self.trace.nodes.get(id.index()) else {
+            let Some(node) = self.about.trace.nodes.get(id.index()) else {
                 return Err(refused(id.to_string(), "the graph has no such node"));
             };
             let named = || format!("{id} `{}`", node.name);
@@ -151,7 +152,7 @@ impl Graph {
             }
             chain.instantiate()
         };
-        build().during(|| format!("building a chain of nodes of graph \"{}\"", self.name))
+        build().during(|| format!("building a chain of nodes of graph \"{}\"", self.about.name))
     }
 
     /// The median times of two chains, in microseconds.
@@ -161,7 +162,7 @@ impl Graph {
         stream: &DeviceStream,
         replays: usize,
     ) -> Result<[f64; 2]> {
-        let during = || format!("timing nodes of graph \"{}\"", self.name);
+        let during = || format!("timing nodes of graph \"{}\"", self.about.name);
         let event = || OwnedEvent::new(&self.device.reclaim, true).during(during);
         let [begin, end] = [event()?, event()?];
         let mut times = [Vec::new(), Vec::new()];
@@ -222,13 +223,13 @@ mod tests {
                 main.fill(&buffers[5], 0)
             })
             .unwrap();
-        let ids: Vec<_> = (0..graph.trace.nodes.len()).map(NodeId::at).collect();
+        let ids: Vec<_> = (0..graph.about.trace.nodes.len()).map(NodeId::at).collect();
         let handles = graph.timed(&ids).unwrap();
         let view = graph.parts().graph.view();
         for (id, &handle) in ids.iter().zip(&handles) {
             // SAFETY: a node of that graph.
             let found = unsafe { view.node(handle) }.unwrap();
-            assert_eq!(found, graph.trace.node(*id).kind, "{id}");
+            assert_eq!(found, graph.about.trace.node(*id).kind, "{id}");
         }
         let emitted = view.nodes().unwrap();
         assert_ne!(handles, emitted, "nothing was put in another order");

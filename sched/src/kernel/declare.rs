@@ -110,9 +110,13 @@
 /// other's progress: a barrier over the grid, a counter that the last block
 /// waits for. The verifier then refuses to have another kernel run beside it
 /// (R14), for the blocks that spin may keep those that they wait for from
-/// starting. `#[blocks(Cooperative)]` says that they do, and that a cooperative
-/// launch makes them resident together; a plain launch, such as those of
-/// [`Stream::launch`](crate::Stream::launch), does not, so there they spin.
+/// starting. `#[blocks(Cooperative)]` says that they do, and makes every launch of the
+/// kernel a cooperative one: the device runs all of its blocks together or none, so it
+/// may run beside others. A grid of more blocks than the device holds at once is refused
+/// by the driver.
+///
+/// A check may also ask for clusters, dynamic shared memory and a priority of the launch:
+/// `Ok(LaunchShape::from((blocks, 256)).cluster([2, 1, 1]).shared(96 << 10).priority(-1))`.
 ///
 /// ```
 /// use streamweir_sched::kernel;

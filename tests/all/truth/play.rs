@@ -296,11 +296,7 @@ fn capture(
                 assert!(edge.from < edge.to, "recorded in an order of the edges");
                 wait(streams[edge.from.index()], stream);
             }
-            let shape = LaunchShape {
-                grid: [blocks, 1, 1],
-                block: [1, 1, 1],
-                shared_bytes: 0,
-            };
+            let shape = LaunchShape::from(([blocks, 1, 1], [1, 1, 1]));
             let mut number = node as u64;
             let mut params: [*mut c_void; 1] = [(&raw mut number).cast()];
             sim.launch(stream, function, shape, Start::InOrder, &mut params)

@@ -343,6 +343,7 @@ fn kernel(sizes: Sizes) -> impl Strategy<Value = KernelNode> {
         any::<[u32; 3]>(),
         any::<[u32; 3]>(),
         any::<u32>(),
+        any::<[u32; 3]>(),
         prop::sample::select(&[
             BlockSync::Independent,
             BlockSync::Spin,
@@ -351,11 +352,12 @@ fn kernel(sizes: Sizes) -> impl Strategy<Value = KernelNode> {
         vec(param(sizes), 0..4),
     )
         .prop_map(
-            |(function, grid, block, shared_bytes, sync, params)| KernelNode {
+            |(function, grid, block, shared_bytes, cluster, sync, params)| KernelNode {
                 function,
                 grid,
                 block,
                 shared_bytes,
+                cluster,
                 sync,
                 params,
             },

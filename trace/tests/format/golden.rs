@@ -110,6 +110,7 @@ fn complete() -> Trace {
             grid: [64, 8, 1],
             block: [128, 1, 1],
             shared_bytes: 16384,
+            cluster: [0; 3],
             sync: BlockSync::Spin,
             params: vec![
                 Param {

@@ -138,6 +138,7 @@ fn node(node: DumpNode) -> Node {
                 grid,
                 block,
                 shared_bytes,
+                cluster: [0; 3],
                 params: params
                     .into_iter()
                     .flatten()

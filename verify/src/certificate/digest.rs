@@ -180,6 +180,7 @@ impl Form {
             grid,
             block,
             shared_bytes,
+            cluster,
             sync,
             params,
         } = kernel;
@@ -187,7 +188,12 @@ impl Form {
         self.words(grid.map(u64::from));
         self.words(block.map(u64::from));
         self.words([u64::from(*shared_bytes)]);
-        self.bytes(&[*sync as u8]);
+        // The highest bit says that a cluster follows.
+        let clustered = *cluster != [0; 3];
+        self.bytes(&[*sync as u8 | u8::from(clustered) << 7]);
+        if clustered {
+            self.words(cluster.map(u64::from));
+        }
         self.table(params, |form, param| {
             let Param {
                 name,

@@ -71,6 +71,10 @@ fn launch(a: &KernelNode, b: &KernelNode, property: &mut impl FnMut(&str, String
         property("grid", text(a.grid), text(b.grid));
         property("shared bytes", text(a.shared_bytes), text(b.shared_bytes));
     }
+    // What a kernel was compiled with is the driver's to tell.
+    if a.cluster != [0; 3] {
+        property("cluster", text(a.cluster), text(b.cluster));
+    }
     if a.block != [0; 3] {
         property("block", text(a.block), text(b.block));
     }

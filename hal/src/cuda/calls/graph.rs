@@ -125,6 +125,12 @@ unsafe impl GraphCalls for CudaDriver {
         unsafe { self.library.cuGraphUpload(exec.raw(), stream.raw()) }
     }
 
+    unsafe fn exec_update(&self, exec: ExecHandle, graph: GraphHandle) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe { graph::update(self.library, exec.raw(), graph.raw()) }
+    }
+
     unsafe fn exec_enable(
         &self,
         exec: ExecHandle,

@@ -110,6 +110,7 @@ unsafe impl ModuleCalls for CudaDriver {
                 grid,
                 block,
                 shared_bytes,
+                ..
             } = shape;
             error.with(format!(
                 "grid {grid:?}, block {block:?}, {shared_bytes} bytes of dynamic shared memory"

@@ -6,7 +6,9 @@ use cudarc::driver::sys;
 
 use super::super::CudaDriver;
 use super::super::handle::Raw;
-use crate::driver::{DriverResult, ErrorClass, EventHandle, EventScope, StreamCalls, StreamHandle};
+use crate::driver::{
+    DriverResult, ErrorClass, EventHandle, EventScope, HostCall, StreamCalls, StreamHandle,
+};
 
 const NON_BLOCKING: u32 = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 const DISABLE_TIMING: u32 = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
@@ -117,6 +119,15 @@ unsafe impl StreamCalls for CudaDriver {
                 .cuEventElapsedTime(&raw mut milliseconds, start.raw(), end.raw())
         }?;
         Ok(milliseconds)
+    }
+
+    unsafe fn host_call(&self, stream: StreamHandle, call: HostCall) -> DriverResult<()> {
+        let _current = self.context.enter()?;
+        // SAFETY: by the caller.
+        unsafe {
+            self.library
+                .cuLaunchHostFunc(stream.raw(), Some(call.function), call.data)
+        }
     }
 }
 

@@ -21,7 +21,7 @@ unsafe impl CaptureCalls for SimDriver {
                 return Err(broken);
             }
             ended
-        })
+        })?
     }
 
     unsafe fn capture_info(
@@ -36,7 +36,7 @@ unsafe impl CaptureCalls for SimDriver {
 
     fn capture_mode_exchange(&self, mode: CaptureMode) -> DriverResult<CaptureMode> {
         self.locked("cuThreadExchangeStreamCaptureMode", |device| {
-            Ok(device.exchange_mode(mode))
+            device.exchange_mode(mode)
         })
     }
 }

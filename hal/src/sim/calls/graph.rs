@@ -35,8 +35,8 @@ unsafe impl GraphCalls for SimDriver {
 
     unsafe fn graph_attributes(&self, node: NodeHandle) -> DriverResult<KernelAttributes> {
         self.call("cuGraphKernelNodeGetAttribute", |device| {
-            device.kernel_node(node)?;
-            Ok(KernelAttributes::default())
+            let work = device.kernel_node(node)?.work();
+            Ok(work.attributes().unwrap_or_default())
         })
     }
 
@@ -86,6 +86,12 @@ unsafe impl GraphCalls for SimDriver {
                 return Err(device.unknown(exec));
             }
             device.not_capturing(stream)
+        })
+    }
+
+    unsafe fn exec_update(&self, exec: ExecHandle, graph: GraphHandle) -> DriverResult<()> {
+        self.call("cuGraphExecUpdate", |device| {
+            device.exec_update(exec, graph)
         })
     }
 

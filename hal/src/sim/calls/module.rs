@@ -64,7 +64,7 @@ unsafe impl ModuleCalls for SimDriver {
     ) -> DriverResult<()> {
         let call = match start {
             Start::InOrder => "cuLaunchKernel",
-            Start::Early => "cuLaunchKernelEx",
+            Start::Early | Start::Together => "cuLaunchKernelEx",
         };
         self.call(call, |device| {
             // SAFETY: the caller promises this very thing.

@@ -3,7 +3,9 @@
 use super::super::SimDriver;
 use super::super::objects::{Event, Stream};
 use super::super::work::Work;
-use crate::driver::{DriverResult, ErrorClass, EventHandle, EventScope, StreamCalls, StreamHandle};
+use crate::driver::{
+    DriverResult, ErrorClass, EventHandle, EventScope, HostCall, StreamCalls, StreamHandle,
+};
 
 // SAFETY: streams and waits become dependencies of tasks.
 unsafe impl StreamCalls for SimDriver {
@@ -104,5 +106,11 @@ unsafe impl StreamCalls for SimDriver {
 
     unsafe fn event_elapsed(&self, start: EventHandle, end: EventHandle) -> DriverResult<f32> {
         self.call("cuEventElapsedTime", |device| device.elapsed(start, end))
+    }
+
+    unsafe fn host_call(&self, stream: StreamHandle, call: HostCall) -> DriverResult<()> {
+        self.call("cuLaunchHostFunc", |device| {
+            device.submit(stream, Work::Host(call))
+        })
     }
 }

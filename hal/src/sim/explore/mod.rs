@@ -238,6 +238,6 @@ impl SimDriver {
                 return Err(fail.with(format!("{range} is not live memory")).into());
             }
             search::run(tasks, &mut device.memory, observe, bounds)
-        })
+        })?
     }
 }

@@ -9,6 +9,7 @@ use streamweir_trace::ByteRange;
 use super::super::footprint::Footprint;
 use super::super::memory::Memory;
 use super::super::objects::Task;
+use super::super::work::Failed;
 use super::{Bounds, Exploration, ExploreError, Outcome, Reduction, Schedule};
 
 /// A set of tasks.
@@ -165,7 +166,7 @@ impl Search<'_> {
         self.memory.begin_log();
         let ran = self.tasks[task].work.run(self.progress[task], self.memory);
         let footprint = Rc::new(self.memory.end_log());
-        if let Err(fault) = ran {
+        if let Err(Failed { fault, .. }) = ran {
             // What the slice did before it failed is taken back with the rest.
             self.memory.take_back(&footprint.undo);
             let name = self.tasks[task].work.name().to_owned();

@@ -12,6 +12,7 @@ mod enabled;
 mod forbidden;
 mod forks;
 mod inside;
+mod launches;
 mod lifetime;
 mod ranges;
 mod rig;
@@ -175,6 +176,11 @@ pub fn suite() -> Vec<Case> {
             pinned_memory_is_read_at_replay, replays_of_one_exec_follow_one_another,
             external_record_and_wait_are_nodes, external_record_happens_at_replay,
             range_of_memory_is_known;
+        launches:
+            cooperative_launch_says_so, cluster_launch_says_so,
+            cluster_that_does_not_divide_the_grid_is_refused, priority_of_a_launch_is_its_own,
+            host_function_is_called_at_each_replay, host_function_is_called_outside_a_capture,
+            update_changes_later_launches, update_with_other_nodes_is_refused;
         ranges:
             pieces_of_a_range_are_used_as_one, a_range_grows_under_a_capture,
             a_piece_may_be_mapped_anew;

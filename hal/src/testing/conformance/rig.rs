@@ -184,11 +184,7 @@ impl<'a> Rig<'a> {
         mut data: u64,
         mut len: u32,
     ) -> DriverResult<()> {
-        let shape = LaunchShape {
-            grid: [len.div_ceil(32).max(1), 1, 1],
-            block: [32, 1, 1],
-            shared_bytes: 0,
-        };
+        let shape = LaunchShape::from(([len.div_ceil(32).max(1), 1, 1], [32, 1, 1]));
         let mut params: [*mut c_void; 2] = [(&raw mut data).cast(), (&raw mut len).cast()];
         // SAFETY: the fixture's kernel has these two parameters and waits for what
         // it follows, and `data` has at least `len` elements and lives until

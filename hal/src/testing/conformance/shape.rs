@@ -151,11 +151,7 @@ pub(super) fn launch_of_wrong_shape_is_refused(rig: &Rig<'_>) -> Check {
     let (stream, data, function) = (rig.stream()?, rig.memory()?, rig.function()?);
     let (mut data, mut len) = (data, 4_u32);
     for (grid, block) in [([0, 1, 1], [32, 1, 1]), ([1, 1, 1], [2048, 1, 1])] {
-        let shape = LaunchShape {
-            grid,
-            block,
-            shared_bytes: 0,
-        };
+        let shape = LaunchShape::from((grid, block));
         let mut params = [(&raw mut data).cast(), (&raw mut len).cast()];
         // SAFETY: the kernel's two parameters; the memory is live.
         let launched = unsafe {

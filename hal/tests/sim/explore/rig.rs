@@ -101,11 +101,7 @@ pub(super) fn rig(ops: &[Op], edges: &[(usize, usize)]) -> Rig {
         match *op {
             Op::Kernel(ref blocks) => unsafe {
                 let function = sim.module_function(module, NAMES[node]).unwrap();
-                let shape = LaunchShape {
-                    grid: [blocks.len() as u32, 1, 1],
-                    block: [1, 1, 1],
-                    shared_bytes: 0,
-                };
+                let shape = LaunchShape::from(([blocks.len() as u32, 1, 1], [1, 1, 1]));
                 sim.launch(stream, function, shape, Start::InOrder, &mut [])
                     .unwrap();
             },

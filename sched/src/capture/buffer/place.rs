@@ -5,9 +5,9 @@ use std::sync::Arc;
 use streamweir_alloc::BlockId;
 use streamweir_trace::ByteRange;
 
-use crate::capture::lane::VisibleOn;
+use crate::capture::lane::{Dyn, VisibleOn};
 use crate::capture::pools::ScratchPools;
-use crate::device::{Persistent, PersistentInner, Pinned};
+use crate::device::{Persistent, PersistentInner, Pinned, PinnedInner};
 use crate::error::Result;
 use crate::kernel::Element;
 
@@ -89,12 +89,40 @@ impl<T, L> VisibleOn<L> for Persistent<T> {}
 impl<T> Pinned<T> {
     /// Its memory as a place of copies. It is no [`Buffer`], which kernels are given.
     pub(in crate::capture) fn place(&self) -> Place<'_> {
-        let buffer = &self.inner.buffer;
-        Place::whole(Memory::Persistent(buffer), buffer.range.len())
+        self.inner.place()
     }
 }
 
-impl<B: Buffer> Buffer for &B {
+impl PinnedInner {
+    /// The same of the memory itself.
+    pub(in crate::capture) fn place(&self) -> Place<'_> {
+        Place::whole(Memory::Persistent(&self.buffer), self.buffer.range.len())
+    }
+}
+
+/// Any buffer with these elements, which an engine keeps in one list with others. What
+/// lane it is of is not known, so it is visible on streams without a lane alone, where
+/// the verifier decides.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// use streamweir::{Buffer, Device, Error};
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// device.capture::<_, Error>("step", |cap| {
+///     let main = cap.origin();
+///     let x = main.scratch::<u32>("x", 4)?;
+///     let all: [&dyn Buffer<Item = u32>; 2] = [&x, &out];
+///     all.into_iter().try_for_each(|buffer| main.fill(buffer, 0))
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+impl<T: Element> VisibleOn<Dyn> for dyn Buffer<Item = T> + '_ {}
+
+impl<B: Buffer + ?Sized> Buffer for &B {
     type Item = B::Item;
 
     fn place(&self) -> Place<'_> {
@@ -102,7 +130,7 @@ impl<B: Buffer> Buffer for &B {
     }
 }
 
-impl<L, B: VisibleOn<L>> VisibleOn<L> for &B {}
+impl<L, B: VisibleOn<L> + ?Sized> VisibleOn<L> for &B {}
 
 impl Memory<'_> {
     /// The buffer's name, for errors.

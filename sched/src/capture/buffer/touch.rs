@@ -28,7 +28,9 @@ macro_rules! touches {
     ($($(#[$doc:meta])* $name:ident => $mode:ident;)+) => {
         $(
             $(#[$doc])*
-            pub fn $name<'a, L, B: Buffer + VisibleOn<L>>(buffer: &'a B) -> Touch<'a, L> {
+            pub fn $name<'a, L, B: Buffer + VisibleOn<L> + ?Sized>(
+                buffer: &'a B,
+            ) -> Touch<'a, L> {
                 Touch { place: buffer.place(), mode: AccessMode::$mode, lane: PhantomData }
             }
         )+

@@ -9,6 +9,7 @@ use streamweir_hal::driver::{LaunchShape, Start};
 use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, SourceLine, StreamId};
 
 use super::Draft;
+use crate::capture::host::HostFn;
 use crate::device::{EventInner, KernelInfo};
 
 /// A buffer of the recording.
@@ -83,6 +84,8 @@ pub(in crate::capture) enum What {
     },
     EventRecord(Arc<EventInner>),
     EventWait(Arc<EventInner>),
+    /// A call of a function of the host.
+    Host(Arc<HostFn>),
     /// A library's work.
     Foreign {
         name: String,
@@ -128,6 +131,7 @@ impl What {
             Self::Fill { .. } => "fill".to_owned(),
             Self::EventRecord(event) => format!("record {}", event.name),
             Self::EventWait(event) => format!("wait {}", event.name),
+            Self::Host(function) => function.name.clone(),
             Self::Foreign { name, .. } => name.clone(),
         }
     }
@@ -139,7 +143,7 @@ impl What {
         match self {
             Self::Kernel { info, .. } => shows_words(info, &draft.params, &draft.pointers),
             Self::EventRecord(event) => event.is_recorded_by_a_graph(),
-            Self::Copy { .. } | Self::Fill { .. } | Self::EventWait(_) => false,
+            Self::Copy { .. } | Self::Fill { .. } | Self::EventWait(_) | Self::Host(_) => false,
             // It was ordered before it was made.
             Self::Foreign { .. } => false,
         }
@@ -156,6 +160,7 @@ impl What {
             },
             Self::EventRecord(event) => format!("recording event \"{}\"", event.name),
             Self::EventWait(event) => format!("waiting for event \"{}\"", event.name),
+            Self::Host(function) => format!("host function \"{}\"", function.name),
             Self::Foreign { name, .. } => format!("foreign call \"{name}\""),
         }
     }

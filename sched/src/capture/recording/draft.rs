@@ -22,8 +22,8 @@ pub(in crate::capture) struct Draft {
     pub(in crate::capture) blocks: Vec<BlockId>,
     /// Whether an argument is narrowed: the author of the launch vouches for that.
     pub(in crate::capture) narrowed: bool,
-    /// The host memory that a copy reads or writes.
-    pub(in crate::capture) pinned: Option<Recorded>,
+    /// The host memory that a copy or a function of the host touches.
+    pub(in crate::capture) pinned: Vec<Recorded>,
 }
 
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Draft {
         self.accesses.clear();
         self.blocks.clear();
         self.narrowed = false;
-        self.pinned = None;
+        self.pinned.clear();
     }
 
     #[inline]

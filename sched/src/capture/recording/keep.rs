@@ -28,6 +28,7 @@ impl Recording {
                         keep.events.push(event.clone());
                     }
                 }
+                What::Host(function) => keep.host.push(function.clone()),
                 What::Copy { .. } | What::Fill { .. } | What::Foreign { .. } => {}
             }
         }

@@ -84,7 +84,7 @@ impl Recording {
             bytes: access.bytes,
             mode: access.mode,
         }));
-        self.pinned.extend(draft.pinned.take());
+        self.pinned.append(&mut draft.pinned);
         let command = Command {
             what,
             spot,
@@ -143,7 +143,10 @@ impl Recording {
                     from.relocate(blocks);
                 }
                 What::Fill { to, .. } => to.relocate(blocks),
-                What::EventRecord(_) | What::EventWait(_) | What::Foreign { .. } => {}
+                What::EventRecord(_)
+                | What::EventWait(_)
+                | What::Host(_)
+                | What::Foreign { .. } => {}
             }
         }
     }

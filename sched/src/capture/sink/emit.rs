@@ -144,6 +144,9 @@ impl Emitter {
             }
             What::EventRecord(event) => event.event.record(stream, self.external),
             What::EventWait(event) => event.event.order(stream, self.external),
+            // SAFETY: the recording, and then the graph or the run, holds the function
+            // until its last call has ended; it catches what its body does.
+            What::Host(function) => unsafe { stream.host_call(function.call()) },
             What::Foreign { .. } => Ok(()),
         }
     }

@@ -83,6 +83,8 @@ enum Work {
         name: String,
         pdl: PdlWait,
     },
+    /// Like nothing else.
+    Own,
 }
 
 #[derive(PartialEq, Eq)]
@@ -104,6 +106,8 @@ pub(in crate::capture) fn may_be_compared(recorded: &Recorded) -> bool {
         }
         What::Copy { .. } | What::Fill { .. } | What::EventRecord(_) | What::EventWait(_) => true,
         What::Foreign { said, .. } => said.keeps.is_empty() && said.left_over.is_none(),
+        // A closure is like no other.
+        What::Host(_) => false,
     };
     recording.commands.iter().all(comparable) && device.registry.freed().is_empty()
 }
@@ -228,6 +232,7 @@ impl Known {
             },
             What::EventRecord(event) => Work::EventRecord(Arc::downgrade(&event)),
             What::EventWait(event) => Work::EventWait(Arc::downgrade(&event)),
+            What::Host(_) => Work::Own,
             What::Foreign { name, said } => Work::Foreign {
                 name,
                 pdl: said.pdl,
@@ -315,7 +320,8 @@ impl Work {
                 | Self::Fill { .. }
                 | Self::EventRecord(_)
                 | Self::EventWait(_)
-                | Self::Foreign { .. },
+                | Self::Foreign { .. }
+                | Self::Own,
                 _,
             ) => false,
         }

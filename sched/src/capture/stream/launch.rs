@@ -2,7 +2,7 @@
 
 use std::panic::Location;
 
-use streamweir_hal::driver::LaunchShape;
+use streamweir_hal::driver::{Backend, DeviceInfo, LaunchShape};
 use streamweir_trace::AccessMode;
 
 use super::Stream;
@@ -92,8 +92,11 @@ impl<L: Lane> Stream<L> {
             });
         }
         let mut draft = recorder.draft();
-        args.bind(&mut Binder::new(recorder, &mut draft, &info.slots))?;
+        args.bind(&mut Binder::new(recorder, &mut draft, &info.slots))
+            .map_err(|error| argument_of(K::SYMBOL, error))?;
         let shape = shape(&draft)?;
+        check_cluster(info, shape, recorder.device.reclaim.info())?;
+        info.allow_shared(shape.shared_bytes)?;
         for touch in also.unwrap_or_default() {
             recorder.touch(&mut draft, &touch.place, touch.mode)?;
         }
@@ -109,6 +112,48 @@ impl<L: Lane> Stream<L> {
         };
         recorder.perform(self.spot(line), self.generation, what, draft)
     }
+}
+
+/// The same error, which names the kernel of the argument.
+fn argument_of(kernel: &str, error: Error) -> Error {
+    match error {
+        Error::OtherDevice { what, used_on } => Error::OtherDevice {
+            what: format!("{what}, an argument of kernel `{kernel}`,"),
+            used_on,
+        },
+        Error::OtherCapture {
+            what,
+            made_in,
+            used_in,
+        } => Error::OtherCapture {
+            what: format!("{what}, an argument of kernel `{kernel}`,"),
+            made_in,
+            used_in,
+        },
+        other => other,
+    }
+}
+
+/// Refuses clusters before the driver does, which would break the capture.
+fn check_cluster(info: &KernelInfo, shape: LaunchShape, device: &DeviceInfo) -> Result<()> {
+    let LaunchShape { cluster, grid, .. } = shape;
+    if cluster == [0; 3] {
+        return Ok(());
+    }
+    let divides = |(grid, cluster): (&u32, &u32)| *cluster > 0 && grid % cluster == 0;
+    let why = if device.backend == Backend::Cuda && device.capability < (9, 0) {
+        "the device has no clusters, which came with compute capability 9.0"
+    } else if !grid.iter().zip(&cluster).all(divides) {
+        "a cluster has to divide the grid along each axis"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Kernel(KernelError::Cluster {
+        kernel: info.signature.symbol.to_owned(),
+        cluster,
+        grid,
+        why,
+    }))
 }
 
 /// Refuses arguments that share bytes which the kernel writes: compiled code may take

@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 mod cudarc_op;
 mod foreign;
+mod host;
 mod in_call;
 mod launch;
 mod transfer;
@@ -36,6 +37,30 @@ use crate::kernel::Element;
 /// Work recorded here runs, at every replay, after the work recorded here
 /// before and after what the stream was forked from or has joined; it is
 /// concurrent with everything else.
+///
+/// Reports name the line of your code that recorded a piece of work. Where helpers of
+/// yours record, that line is the helper's: mark them `#[track_caller]`, and theirs, and
+/// reports name who called them.
+///
+/// ```
+/// # use streamweir_sched as streamweir;
+/// # use streamweir::{Device, Error, Persistent, Stream};
+/// #[track_caller] // without it every report would name the line below
+/// fn clear(stream: &Stream, buffer: &Persistent<u32>) -> Result<(), Error> {
+///     stream.fill(buffer, 0)
+/// }
+///
+/// # fn main() -> Result<(), Error> {
+/// # let device = Device::sim(1);
+/// # let out = device.persistent::<u32>("out", 4)?;
+/// let (graph, line) = device.capture::<_, Error>("step", |cap| {
+///     clear(&cap.origin(), &out)?;
+///     Ok(line!() - 1)
+/// })?;
+/// assert_eq!(graph.trace().nodes[0].launch.as_ref().map(|at| at.line), Some(line));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// ```
 /// # use streamweir_sched as streamweir;
@@ -172,8 +197,8 @@ impl<L: Lane> Stream<L> {
 
     /// A second handle that stands for this stream. It begins without a scope, as a
     /// forked stream does, so that work has one name with the overlap on and off.
-    pub(super) fn alias(&self) -> Self {
-        Self::new(&self.recorder, self.id, self.generation, true)
+    pub(super) fn alias<A: Lane>(&self) -> Stream<A> {
+        Stream::new(&self.recorder, self.id, self.generation, true)
     }
 
     /// Refuses a handle whose stream was joined, or whose capture is over.

@@ -116,7 +116,7 @@ impl<L: Lane> Stream<L> {
         let bytes = to.bytes.len();
         let to = self.operand(&mut draft, to, AccessMode::Write)?;
         let from = self.operand(&mut draft, from, AccessMode::Read)?;
-        draft.pinned = host;
+        draft.pinned.extend(host);
         self.transfer(draft, What::Copy { to, from, bytes }, bytes, line)
     }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use streamweir_alloc::{BlockKind, BlockRecord};
 use streamweir_hal::driver::{NodeHandle, Start};
 use streamweir_trace::{
-    Access, AccessMode, AllocPoint, BlockSync, Buffer, BufferId, BufferKind, CopyNode, Edge,
-    EdgeKind, FieldPointer, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait,
-    PointerParam, Stream, StreamEnd, Trace,
+    Access, AccessMode, AllocPoint, Buffer, BufferId, BufferKind, CopyNode, Edge, EdgeKind,
+    FieldPointer, FillNode, KernelNode, Node, NodeId, NodeKind, Param, PdlWait, PointerParam,
+    Stream, StreamEnd, Trace,
 };
 
 use super::read_back::ReadBack;
@@ -179,11 +179,12 @@ impl<'a> Builder<'a> {
             } => {
                 let symbol = info.signature.symbol;
                 let kernel = KernelNode {
-                    function: symbol.to_owned(),
+                    function: info.symbol.to_string(),
                     grid: shape.grid,
                     block: shape.block,
                     shared_bytes: shape.shared_bytes,
-                    sync: launched(info.signature.sync),
+                    cluster: shape.cluster,
+                    sync: info.signature.sync,
                     params: self.params(info, command),
                 };
                 add(NodeKind::Kernel(kernel), symbol.to_owned());
@@ -211,6 +212,7 @@ impl<'a> Builder<'a> {
                 add(NodeKind::EventRecord, format!("record {}", event.name))
             }
             What::EventWait(event) => add(NodeKind::EventWait, format!("wait {}", event.name)),
+            What::Host(function) => add(NodeKind::Host, function.name.clone()),
             What::Foreign { name, said } => match self.foreign.get(&index) {
                 Some(nodes) => {
                     for node in nodes {
@@ -364,14 +366,5 @@ impl<'a> Builder<'a> {
                 .collect();
         }
         self.nodes_of(index).collect()
-    }
-}
-
-/// What the blocks of a launch do, by the declaration of their kernel. Launches
-/// here are plain ones: what only a cooperative launch guarantees is not.
-fn launched(declared: BlockSync) -> BlockSync {
-    match declared {
-        BlockSync::Cooperative => BlockSync::Spin,
-        sync => sync,
     }
 }

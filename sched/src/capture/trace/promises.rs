@@ -47,6 +47,9 @@ impl Builder<'_> {
                     }
                     trace.promises.push(promise(nodes, Promised::Touches));
                 }
+                What::Host(function) if function.vouched => {
+                    trace.promises.push(promise(nodes, Promised::Touches));
+                }
                 What::Kernel { said, .. } => {
                     if said.narrowed {
                         trace

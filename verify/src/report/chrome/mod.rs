@@ -337,6 +337,9 @@ fn shape(node: &Node) -> Value {
                 "block": kernel.block,
                 "shared memory": kernel.shared_bytes,
             });
+            if kernel.cluster != [0; 3] {
+                args["cluster"] = json!(kernel.cluster);
+            }
             if kernel.sync != BlockSync::Independent {
                 args["sync"] = json!(kernel.sync);
             }
