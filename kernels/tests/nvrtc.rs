@@ -7,7 +7,7 @@
 use std::env;
 
 use streamweir_kernels::compile::places::Places;
-use streamweir_kernels::compile::{self, Cache, CompileError, Compiled, Header, Program};
+use streamweir_kernels::compile::{self, Cache, CompileError, Compiled, Compiler, Header, Program};
 use streamweir_kernels::dsv4;
 
 /// The result of a compilation, or `None` where there is no NVRTC and none is
@@ -190,8 +190,85 @@ fn a_named_place_without_nvrtc_does_not_fall_back() {
     assert!(error.to_string().contains("libnvrtc.so"), "{error}");
 }
 
+/// A user's kernels run on whatever the user's device is.
 #[test]
-fn old_devices_are_refused_before_anything_is_looked_up() {
-    let error = compile::compile_in(&program(""), (7, 5), &Places::default(), None).unwrap_err();
-    assert_eq!(error, CompileError::Capability((7, 5)));
+fn any_architecture_that_nvrtc_knows_is_compiled_for() {
+    let plain = program("extern \"C\" __global__ void k(int* p) { *p = __CUDA_ARCH__; }");
+    for capability in [(7, 5), (8, 0), (8, 6), (9, 0), (12, 0)] {
+        let Some(result) = compiled(&plain, capability, None) else {
+            return;
+        };
+        assert_eq!(&result.unwrap().cubin[..4], b"\x7fELF", "{capability:?}");
+    }
+    for name in ["sm_90", "sm_100f"] {
+        let compiler = Compiler::new((9, 0)).cache(None).architecture(name);
+        assert_eq!(
+            &compiler.compile(&plain).unwrap().cubin[..4],
+            b"\x7fELF",
+            "{name}"
+        );
+    }
+    let refused = Compiler::new((9, 0)).cache(None).architecture("compute_90");
+    let error = refused.compile(&plain).unwrap_err();
+    assert!(
+        matches!(error, CompileError::Architecture { .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn defines_options_include_paths_and_names_are_the_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = folder.path().join("rows.cuh");
+    std::fs::write(&header, "constexpr int rows = ROWS;").unwrap();
+    let source = program(
+        "#include <rows.cuh>\n\
+         static_assert(rows == 64 && __cplusplus >= 202002L, \"as asked for\");\n\
+         template <int N> __global__ void scale(float* x) { *x *= N * rows; }\n",
+    );
+    if compiled(&program(""), (9, 0), None).is_none() {
+        return;
+    }
+    let cache = Cache::at(folder.path().join("cubins"));
+    let compiler = || {
+        Compiler::new((9, 0))
+            .cache(Some(cache.clone()))
+            .define("ROWS", "64")
+            .include_path(folder.path())
+            .option("--std=c++20")
+            .name("scale<4>")
+            .name("scale<8>")
+    };
+    let first = compiler().compile(&source).unwrap();
+    assert!(!first.cached && first.cache_error.is_none());
+    assert_eq!(first.names.len(), 2);
+    for symbol in first.names.values() {
+        let symbol = format!("\0{symbol}\0");
+        assert!(
+            first
+                .cubin
+                .windows(symbol.len())
+                .any(|w| w == symbol.as_bytes())
+        );
+    }
+    let again = compiler().compile(&source).unwrap();
+    assert!(again.cached);
+    assert_eq!((&again.cubin, &again.names), (&first.cubin, &first.names));
+    // Whatever the cubin depends on is another entry, a file on disk included.
+    assert!(!compiler().name("scale<2>").compile(&source).unwrap().cached);
+    assert!(
+        !compiler()
+            .option("--use_fast_math")
+            .compile(&source)
+            .unwrap()
+            .cached
+    );
+    std::fs::write(&header, "constexpr int rows = ROWS; // changed").unwrap();
+    assert!(!compiler().compile(&source).unwrap().cached);
+    let error = compiler()
+        .define("ROWS", "8")
+        .name("absent<1>")
+        .compile(&source)
+        .unwrap_err();
+    assert!(matches!(error, CompileError::Source { .. }), "{error}");
 }

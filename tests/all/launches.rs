@@ -323,6 +323,15 @@ fn a_fault_of_the_simulated_device_names_its_place() {
     assert!(error.contains(&place), "{error}");
 }
 
+#[path = "../../examples/own_kernel.rs"]
+#[allow(dead_code, reason = "its main is not called")]
+mod example;
+
+#[test]
+fn the_example_runs() {
+    example::run(&Device::sim(1)).unwrap();
+}
+
 /// An instance of a template, say.
 #[test]
 fn a_kernel_is_found_by_a_symbol_of_its_own() {

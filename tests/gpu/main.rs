@@ -15,6 +15,7 @@ mod gemm;
 mod infer;
 mod instruments;
 mod isolated;
+mod launches;
 mod planned;
 mod program;
 
@@ -90,6 +91,7 @@ fn trials(device: &Device, image: &Image) -> Vec<Trial> {
     }
     for (group, list) in [
         ("capture", capture::TESTS),
+        ("launches", launches::TESTS),
         ("planned", planned::TESTS),
         ("adopt", adopt::TESTS),
         ("audit", audit::TESTS),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::Version;
 use super::places::{Attempt, ENV_NVRTC, list};
-use super::{LEAST_CAPABILITY, Version};
 
 /// A program was not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,13 +44,6 @@ pub enum CompileError {
         /// Where they were looked for.
         tried: Vec<Attempt>,
     },
-    /// The device is older than the kernels.
-    #[error(
-        "the kernels need compute capability {}.{} or newer, for its fp8 conversions; \
-         this device has {}.{}",
-        LEAST_CAPABILITY.0, LEAST_CAPABILITY.1, .0.0, .0.1
-    )]
-    Capability((u32, u32)),
     /// This NVRTC does not know the architecture.
     #[error(
         "NVRTC {version} has no target {architecture}; it has {}. Install a newer CUDA toolkit, \

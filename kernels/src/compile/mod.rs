@@ -11,13 +11,17 @@
 //! gets a [`CompileError::NoCompiler`] that says where it was looked for.
 
 pub mod cache;
+mod compiler;
 mod doctor;
 mod error;
+#[cfg(feature = "cuda")]
+mod includes;
 #[cfg(feature = "cuda")]
 mod nvrtc;
 pub mod places;
 
 pub use cache::{Cache, CacheError};
+pub use compiler::{Compiled, Compiler};
 pub use doctor::{Doctor, doctor};
 pub use error::CompileError;
 
@@ -73,11 +77,8 @@ pub fn architecture((major, minor): (u32, u32)) -> String {
     format!("sm_{major}{minor}{features}")
 }
 
-/// The least compute capability that the kernels are written for: the first with
-/// e4m3 conversions.
-pub const LEAST_CAPABILITY: (u32, u32) = (8, 9);
-
-/// The cubin of a program for a compute capability, from the cache or compiled.
+/// The cubin of a program for a compute capability, from the cache or compiled. What can
+/// be said beyond that says a [`Compiler`].
 ///
 /// A cache that cannot be read or written costs compile time and nothing else;
 /// [`doctor`] says whether it works.
@@ -86,104 +87,20 @@ pub const LEAST_CAPABILITY: (u32, u32) = (8, 9);
 /// When the build has no `cuda` feature, NVRTC or headers are missing, the
 /// architecture is not supported, or the program does not compile.
 pub fn compile(program: &Program, capability: (u32, u32)) -> Result<Vec<u8>, CompileError> {
-    compile_in(
-        program,
-        capability,
-        &Places::from_env(),
-        Cache::from_env().as_ref(),
-    )
-    .map(|compiled| compiled.cubin)
-}
-
-/// What [`compile_in`] made.
-#[derive(Debug)]
-pub struct Compiled {
-    /// The cubin.
-    pub cubin: Vec<u8>,
-    /// Whether it came from the cache.
-    pub cached: bool,
-    /// Why the cache did not take part, if it should have and did not.
-    pub cache_error: Option<CacheError>,
+    let compiled = Compiler::new(capability).compile(program);
+    compiled.map(|compiled| compiled.cubin)
 }
 
 /// As [`compile`], with the places and the cache given.
 ///
 /// # Errors
 /// As for [`compile`].
-#[cfg(feature = "cuda")]
 pub fn compile_in(
     program: &Program,
     capability: (u32, u32),
     places: &Places,
     cache: Option<&Cache>,
 ) -> Result<Compiled, CompileError> {
-    if capability < LEAST_CAPABILITY {
-        return Err(CompileError::Capability(capability));
-    }
-    let compiler = nvrtc::Nvrtc::load(places)?;
-    let options = options(program, capability, places, compiler)?;
-    let key = cache::Key::new(program, &options, compiler.version());
-    let mut cache_error = None;
-    if let Some(cache) = cache {
-        match cache.get(&key) {
-            Ok(Some(cubin)) => {
-                return Ok(Compiled {
-                    cubin,
-                    cached: true,
-                    cache_error: None,
-                });
-            }
-            Ok(None) => {}
-            Err(error) => cache_error = Some(error),
-        }
-    }
-    let cubin = compiler.compile(program, capability, &options)?;
-    if let Some(cache) = cache
-        && let Err(error) = cache.put(&key, &cubin)
-    {
-        cache_error = Some(error);
-    }
-    Ok(Compiled {
-        cubin,
-        cached: false,
-        cache_error,
-    })
-}
-
-/// As [`compile`], with the places and the cache given.
-///
-/// # Errors
-/// As for [`compile`].
-#[cfg(not(feature = "cuda"))]
-pub fn compile_in(
-    _: &Program,
-    _: (u32, u32),
-    _: &Places,
-    _: Option<&Cache>,
-) -> Result<Compiled, CompileError> {
-    Err(CompileError::NotBuilt)
-}
-
-#[cfg(feature = "cuda")]
-fn options(
-    program: &Program,
-    capability: (u32, u32),
-    places: &Places,
-    compiler: &nvrtc::Nvrtc,
-) -> Result<Vec<String>, CompileError> {
-    let mut options = vec![
-        format!("-arch={}", architecture(capability)),
-        "--std=c++17".to_owned(),
-        "-lineinfo".to_owned(),
-    ];
-    if program.toolkit_headers {
-        let headers = places
-            .headers(compiler.path())
-            .map_err(|tried| CompileError::NoHeaders {
-                program: program.name.clone(),
-                tried,
-            })?;
-        options.push(format!("--include-path={}", headers.display()));
-    }
-    Ok(options)
+    let compiler = Compiler::new(capability).places(places.clone());
+    compiler.cache(cache.cloned()).compile(program)
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use libloading::Library;
 
 use super::places::{Attempt, Places};
-use super::{CompileError, Program, Version, architecture};
+use super::{CompileError, Program, Version};
 
 type Handle = *mut std::ffi::c_void;
 type ResultCode = c_int;
@@ -59,6 +59,8 @@ functions! {
         *mut Handle, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char
     ) -> ResultCode;
     nvrtcDestroyProgram(*mut Handle) -> ResultCode;
+    nvrtcAddNameExpression(Handle, *const c_char) -> ResultCode;
+    nvrtcGetLoweredName(Handle, *const c_char, *mut *const c_char) -> ResultCode;
     nvrtcCompileProgram(Handle, c_int, *const *const c_char) -> ResultCode;
     nvrtcGetCUBINSize(Handle, *mut usize) -> ResultCode;
     nvrtcGetCUBIN(Handle, *mut c_char) -> ResultCode;
@@ -173,22 +175,29 @@ impl Nvrtc {
         &self.path
     }
 
-    /// Compiles a program to a cubin.
+    /// Compiles a program to a cubin, and finds the symbols of these names.
     pub(super) fn compile(
         &self,
         program: &Program,
-        capability: (u32, u32),
+        architecture: &str,
         options: &[String],
-    ) -> Result<Vec<u8>, CompileError> {
-        let architecture = architecture(capability);
-        if !self.supported.contains(&(capability.0 * 10 + capability.1)) {
+        names: &[String],
+    ) -> Result<(Vec<u8>, Vec<String>), CompileError> {
+        if !number(architecture).is_some_and(|number| self.supported.contains(&number)) {
             return Err(CompileError::Architecture {
-                architecture,
+                architecture: architecture.to_owned(),
                 version: self.version,
                 supported: self.supported.clone(),
             });
         }
         let unit = Unit::new(self, program)?;
+        let names = c_strings(program, names.iter())?;
+        for name in &names {
+            // SAFETY: the handle is live, and NVRTC copies the string.
+            let code =
+                unsafe { (self.functions.nvrtcAddNameExpression)(unit.handle, name.as_ptr()) };
+            unit.check("nvrtcAddNameExpression", code)?;
+        }
         let options = c_strings(program, options.iter())?;
         let pointers = pointers(&options);
         // SAFETY: the handle is live, and the strings outlive the call.
@@ -202,17 +211,26 @@ impl Nvrtc {
         if code == ERROR_COMPILATION {
             return Err(CompileError::Source {
                 program: program.name.clone(),
-                architecture,
+                architecture: architecture.to_owned(),
                 log: unit.log()?,
             });
         }
         unit.check("nvrtcCompileProgram", code)
             .map_err(|error| error.with_log(unit.log().ok()))?;
-        unit.bytes(
+        let symbols = names.iter().map(|name| unit.symbol(name));
+        let symbols = symbols.collect::<Result<_, _>>()?;
+        let cubin = unit.bytes(
             ("nvrtcGetCUBINSize", self.functions.nvrtcGetCUBINSize),
             ("nvrtcGetCUBIN", self.functions.nvrtcGetCUBIN),
-        )
+        )?;
+        Ok((cubin, symbols))
     }
+}
+
+/// The number of an architecture for real code: 90 of `sm_90a`.
+fn number(architecture: &str) -> Option<u32> {
+    let digits = architecture.strip_prefix("sm_")?;
+    digits.trim_end_matches(['a', 'f']).parse().ok()
 }
 
 /// NVRTC's companion library, loaded from the same folder. NVRTC opens it by its
@@ -293,6 +311,19 @@ impl<'a> Unit<'a> {
         let code = unsafe { bytes_fn(self.handle, bytes.as_mut_ptr().cast()) };
         self.check(bytes_name, code)?;
         Ok(bytes)
+    }
+
+    /// The symbol of a name that was asked for.
+    fn symbol(&self, name: &CStr) -> Result<String, CompileError> {
+        let mut symbol = ptr::null();
+        // SAFETY: the handle is live and compiled, and so is the pointer's place.
+        let code = unsafe {
+            (self.nvrtc.functions.nvrtcGetLoweredName)(self.handle, name.as_ptr(), &mut symbol)
+        };
+        self.check("nvrtcGetLoweredName", code)?;
+        // SAFETY: NVRTC gives a string that lives as long as the program.
+        let symbol = unsafe { CStr::from_ptr(symbol) };
+        Ok(symbol.to_string_lossy().into_owned())
     }
 
     fn log(&self) -> Result<String, CompileError> {

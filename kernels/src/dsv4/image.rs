@@ -75,10 +75,21 @@ pub enum ImageError {
     /// The device does not load them.
     #[error(transparent)]
     Load(#[from] streamweir_sched::Error),
+    /// The device is older than the kernels.
+    #[error(
+        "the kernels need compute capability {}.{} or newer, for its fp8 conversions; \
+         this device has {}.{}",
+        LEAST_CAPABILITY.0, LEAST_CAPABILITY.1, .0.0, .0.1
+    )]
+    Capability((u32, u32)),
     /// The device's backend is neither CUDA nor the simulated device.
     #[error("no kernels for the backend \"{0}\"; there are for \"cuda\" and \"sim\"")]
     Backend(Backend),
 }
+
+/// The least compute capability that the kernels are written for: the first with
+/// e4m3 conversions.
+pub const LEAST_CAPABILITY: (u32, u32) = (8, 9);
 
 /// The program that holds all kernels: one compilation, one module. It needs no
 /// header of the CUDA toolkit.
@@ -134,6 +145,9 @@ pub struct Image(ModuleImage);
 pub fn image(info: &DeviceInfo) -> Result<Image, ImageError> {
     match info.backend {
         Backend::Sim => Ok(Image(ModuleImage::Sim(twins()))),
+        Backend::Cuda if info.capability < LEAST_CAPABILITY => {
+            Err(ImageError::Capability(info.capability))
+        }
         Backend::Cuda => Ok(Image(ModuleImage::Cuda(compile::compile(
             &program(),
             info.capability,

@@ -45,7 +45,7 @@ pub use compressor::{
     StateRing, compress_c4, compress_c128, compress_index_key, compress_index_key_fp8,
 };
 pub use glue::{MAX_NORM_WIDTH, argmax, count_differences, embed, mix, query_projection, rms_norm};
-pub use image::{Code, Image, ImageError, Shipped, image, load, program, twins};
+pub use image::{Code, Image, ImageError, LEAST_CAPABILITY, Shipped, image, load, program, twins};
 pub use indexer::{MAX_K, index_weights, indexer_logits, indexer_logits_fp8, top_k, top_k_fp8};
 pub use metadata::{decode_metadata, window_slots};
 pub use query::{HEAD_DIM, index_query, index_query_fp8, norm_rope_heads, rope_heads};
