@@ -173,24 +173,50 @@ fn a_function_of_the_host_runs_in_an_eager_run() {
     assert_eq!(y.hold().unwrap()[..], [5; LEN]);
 }
 
+/// Whatever the capture was asked to do with hazards: memory that is lent to the host is
+/// nobody else's.
 #[test]
 fn a_function_of_the_host_beside_a_copy_of_its_memory_is_refused() {
+    for verify in [Verify::Refuse, Verify::Report] {
+        let device = Device::sim(1);
+        let data = device.persistent::<u32>("data", LEN).unwrap();
+        let [mut x, mut y] = ["x", "y"].map(|name| device.pinned::<u32>(name, LEN).unwrap());
+        let error = device
+            .capture::<_, Error>(CaptureOptions::new("step").verify(verify), |cap| {
+                let main = cap.origin();
+                let side = cap.fork(&main, "side")?;
+                side.host_call("read", &x, &mut y, |_, _| {})?;
+                main.download(&mut x, &data)?;
+                cap.join(&main, side).map(drop)
+            })
+            .unwrap_err();
+        let report = error.report().unwrap();
+        assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
+        assert_eq!(report.hazards[0].first.name, "read", "{report}");
+        assert_eq!(report.hazards[0].buffers[0].name, "x", "{report}");
+    }
+}
+
+/// An eager run is judged when it is over.
+#[test]
+fn a_function_of_the_host_runs_beside_nothing_in_an_eager_run() {
     let device = Device::sim(1);
-    let data = device.persistent::<u32>("data", LEN).unwrap();
-    let [mut x, mut y] = ["x", "y"].map(|name| device.pinned::<u32>(name, LEN).unwrap());
-    let error = device
-        .capture::<_, Error>("step", |cap| {
-            let main = cap.origin();
-            let side = cap.fork(&main, "side")?;
-            side.host_call("read", &x, &mut y, |_, _| {})?;
-            main.download(&mut x, &data)?;
-            cap.join(&main, side).map(drop)
+    let [x, mut y] = ["x", "y"].map(|name| device.pinned::<u32>(name, LEN).unwrap());
+    device
+        .eager::<_, Error>("run", |run| {
+            let main = run.origin();
+            let side = run.fork(&main, "side")?;
+            let error = main.host_call("call", &x, &mut y, |_, _| {}).unwrap_err();
+            assert!(
+                matches!(&error, Error::Feed(FeedError::HostBeside { call, run, stream })
+                    if call == "call" && run == "run" && stream == "side"),
+                "{error}"
+            );
+            run.join(&main, side)?;
+            main.host_call("call", &x, &mut y, |_, y| y.fill(3))
         })
-        .unwrap_err();
-    let report = error.report().unwrap();
-    assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict, "{report}");
-    assert_eq!(report.hazards[0].first.name, "read", "{report}");
-    assert_eq!(report.hazards[0].buffers[0].name, "x", "{report}");
+        .unwrap();
+    assert_eq!(y.hold().unwrap()[..], [3; LEN]);
 }
 
 #[test]

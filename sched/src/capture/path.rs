@@ -241,7 +241,9 @@ impl Ending {
         let unverifiable = |source| self.unverifiable(source);
         let report = verify_driver(declared, read_back, matching).map_err(unverifiable)?;
         let capture = || recorded.name().to_string();
-        if report.verdict == Verdict::Hazard && recorded.verify != Verify::Report {
+        // What a function of the host is lent, nobody else touches: that rests on the proof.
+        let lends = || recorded.recording.lends_to_the_host();
+        if report.verdict == Verdict::Hazard && (recorded.verify != Verify::Report || lends()) {
             return Err(Error::Refused {
                 capture: capture(),
                 report: Box::new(report),

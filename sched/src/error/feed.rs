@@ -82,4 +82,17 @@ pub enum FeedError {
         /// The function, and what it said.
         why: String,
     },
+
+    /// A function of the host in an eager run beside a stream that is out.
+    #[error(
+        "host function \"{call}\" in eager run \"{run}\" while stream \"{stream}\" is forked: nothing proves that they do not meet in its memory before both have run; join the stream first"
+    )]
+    HostBeside {
+        /// The function.
+        call: String,
+        /// The run.
+        run: String,
+        /// The first stream that is out.
+        stream: String,
+    },
 }

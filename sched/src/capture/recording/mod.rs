@@ -96,6 +96,12 @@ impl Recording {
         self.commands.len() as u32 - 1
     }
 
+    /// Whether a function of the host is lent memory by the word of the proof alone.
+    pub(super) fn lends_to_the_host(&self) -> bool {
+        let mut whats = self.commands.iter().map(|command| &command.what);
+        whats.any(|what| matches!(what, What::Host(function) if !function.vouched))
+    }
+
     /// Enters the alloc point of the block that was taken last.
     pub(super) fn add_alloc(&mut self, frontier: &[u32]) {
         self.allocs

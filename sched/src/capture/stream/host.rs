@@ -7,7 +7,7 @@ use crate::capture::host::{HostFn, HostTouch};
 use crate::capture::lane::Lane;
 use crate::capture::recording::What;
 use crate::device::{Pinned, Recorded, values};
-use crate::error::Result;
+use crate::error::{Error, FeedError, Result};
 use crate::kernel::Element;
 
 impl<L: Lane> Stream<L> {
@@ -43,8 +43,14 @@ impl<L: Lane> Stream<L> {
     /// # }
     /// ```
     ///
+    /// That nobody else touches the memory meanwhile rests on the proof: a capture with
+    /// hazards is refused, [`Verify::Report`](crate::Verify::Report) or not. An eager run
+    /// is over before it is judged, so there all forked streams have to be joined.
+    ///
     /// # Errors
-    /// As [`launch`](Self::launch), for all but the check.
+    /// As [`launch`](Self::launch), for all but the check;
+    /// [`FeedError::HostBeside`](crate::FeedError::HostBeside) in an eager run while a
+    /// forked stream is out.
     #[track_caller]
     pub fn host_call<I: Element, O: Element>(
         &self,
@@ -58,9 +64,10 @@ impl<L: Lane> Stream<L> {
         let [from, to] = [&touches[0], &touches[1]].map(|touch| touch.memory.clone());
         let (input, output) = (input.len(), output.len());
         let body = move || {
-            // SAFETY: the call is in the order of the graph, in which nobody writes the
-            // input or touches the output beside it (R1); the host holds neither while a
-            // launch is in flight, and an eager run keeps its owner away.
+            // SAFETY: nobody writes the input or touches the output beside the call: in a
+            // graph that is proved (R1), and with hazards there is no graph; in an eager
+            // run no other stream is out. The host holds neither while a launch is in
+            // flight, and a run keeps its owner away.
             let (input, output) =
                 unsafe { (&*values::<I>(&from, input), values::<O>(&to, output)) };
             body(input, output);
@@ -96,7 +103,18 @@ impl<L: Lane> Stream<L> {
         vouched: bool,
         line: &'static Location<'static>,
     ) -> Result<()> {
-        drop(self.enter()?);
+        let open = self.enter()?;
+        if !vouched
+            && !open.sink.captures()
+            && let Some((_, strand)) = open.recorded.strands.unjoined()
+        {
+            return Err(Error::Feed(FeedError::HostBeside {
+                call: name.to_owned(),
+                run: self.recorder.name().to_string(),
+                stream: strand.name.to_string(),
+            }));
+        }
+        drop(open);
         let mut draft = self.recorder.draft();
         for HostTouch { memory, mode } in touches {
             self.recorder.touch(&mut draft, &memory.place(), *mode)?;
