@@ -150,6 +150,16 @@ pub(crate) struct Options {
     )]
     plot: Option<PathBuf>,
 
+    /// Write the step of the last bucket and context, with the full overlap and each
+    /// kernel as long as it takes by itself, as a trace for Perfetto
+    #[arg(
+        help_heading = PROFILE,
+        long,
+        requires = "profile",
+        value_name = "FILE"
+    )]
+    chrome: Option<PathBuf>,
+
     /// Replay the graphs of all buckets with the full overlap until there
     /// are so many replays, each compared on the device; prints the state as JSON
     #[arg(help_heading = SOAK, long, conflicts_with_all = ["profile", "sessions", "rounds", "steps", "overlap", "pools", "exec"], value_name = "REPLAYS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -206,6 +216,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let output = profile::Output {
             json: options.json,
             plot: options.plot.as_deref(),
+            chrome: options.chrome.as_deref(),
         };
         return profile::run(&device, setup, &options.measured(), output);
     }
@@ -304,6 +315,7 @@ impl Options {
             },
             replays: self.replays as usize,
             what_if: self.what_if,
+            chrome: self.chrome.is_some(),
         }
     }
 

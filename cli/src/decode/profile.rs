@@ -22,6 +22,8 @@ pub(super) struct Output<'a> {
     pub(super) json: bool,
     /// A file to draw into.
     pub(super) plot: Option<&'a Path>,
+    /// A file for the trace of the last step.
+    pub(super) chrome: Option<&'a Path>,
 }
 
 pub(super) fn run(
@@ -35,6 +37,14 @@ pub(super) fn run(
     bar.finish_and_clear();
     if let Some(path) = output.plot {
         plot::write(&profile, path)?;
+    }
+    let last = profile
+        .points
+        .last()
+        .and_then(|point| point.chrome.as_ref());
+    if let (Some(path), Some(events)) = (output.chrome, last) {
+        std::fs::write(path, events)
+            .map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
     }
     if output.json {
         exit::print(json(&profile)?)?;
@@ -267,6 +277,7 @@ pub(super) fn example<const N: usize>(points: [(u32, u32, f64); N]) -> Profile {
                 path_alone: None,
                 bytes: 1 << 20,
                 roles: Vec::new(),
+                chrome: None,
             })
             .to_vec(),
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use streamweir::kernels::dsv4::PageFaults;
 use streamweir::{
-    Capture, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup, Taps, Verify,
+    ArenaConfig, Capture, CaptureOptions, Device, EagerRun, Graph, Poison, Policy, ReplayGroup,
+    Taps, Verify,
 };
 
 use super::arm::{AboveLargest, Arm, EngineOptions, Packing, Pools, Setup};
@@ -186,6 +187,23 @@ impl Engine {
         Ok(graph)
     }
 
+    /// Bytes that the graphs of all buckets will reserve, found from recordings: none is
+    /// captured, and nothing is reserved.
+    ///
+    /// # Errors
+    /// When a step cannot be recorded.
+    pub fn will_reserve(&self, arm: Arm) -> Result<u64, Error> {
+        let mut sizing = self.device.sizing("decode", ArenaConfig::default())?;
+        for bucket in self.buckets().rev() {
+            let options = self.capture_options(arm, format!("decode {bucket}"), None);
+            let products = &self.products[&bucket];
+            sizing.record(options, |capture| {
+                self.model.record(capture, products, bucket, arm.overlap)
+            })?;
+        }
+        Ok(sizing.reserved())
+    }
+
     /// Enqueues a step launch by launch.
     pub(super) fn eager(&self, arm: Arm, bucket: u32) -> Result<(), Error> {
         self.run_eager(arm, bucket, None).map(drop)
@@ -300,11 +318,37 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use streamweir::ArenaConfig;
-
     use super::super::arm::Exec;
     use super::super::config::{IndexKeys, Overlap};
     use super::*;
+
+    /// However scratch is packed, and whatever overlaps.
+    #[test]
+    fn what_the_buckets_will_reserve_is_known_before_they_are_captured() {
+        for packing in [Packing::Isolated, Packing::Ordered, Packing::Planned] {
+            let setup = Setup {
+                buckets: vec![1, 2, 4],
+                packing,
+                ..Setup::of_three_layers(4)
+            };
+            let device = Device::sim(1);
+            let engine = Engine::new(&device, setup).unwrap();
+            for overlap in Overlap::ALL {
+                let arm = Arm {
+                    overlap,
+                    pools: Pools::Tagged,
+                    exec: Exec::Graph,
+                };
+                let said = engine.will_reserve(arm).unwrap();
+                let group = device.replay_group("test", ArenaConfig::default());
+                let graphs: Vec<_> = (engine.buckets().rev())
+                    .map(|bucket| engine.capture(arm, bucket, &group).unwrap())
+                    .collect();
+                assert_eq!(said, group.reserved(), "{packing:?}, {overlap:?}");
+                drop(graphs);
+            }
+        }
+    }
 
     #[test]
     fn a_page_id_that_no_pool_has_is_counted_in_every_replay() {

@@ -29,6 +29,9 @@ pub enum Error {
     /// The products of the layers cannot be made.
     #[error(transparent)]
     Gemm(Box<GemmError>),
+    /// A graph cannot be drawn.
+    #[error(transparent)]
+    Drawing(#[from] streamweir::verify::VerifyError),
     /// A layout file is of other caches.
     #[error(transparent)]
     LayoutFile(#[from] super::layout::LayoutFileError),

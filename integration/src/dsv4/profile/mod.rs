@@ -16,11 +16,14 @@ mod roles;
 mod what_if;
 
 use streamweir::kernels::layout::PageLayout;
+use streamweir::trace::NodeId;
+use streamweir::verify::{Axis, chrome};
 use streamweir::{ArenaConfig, Device, Graph};
 
 pub use roles::Role;
 
 use self::limit::{bandwidth, critical_path};
+use self::roles::Roles;
 use super::arm::{Arm, Exec, Pools, Setup};
 use super::config::{LayerKind, Overlap, WINDOW};
 use super::engine::Engine;
@@ -41,6 +44,8 @@ pub struct ProfileOptions {
     /// Also replay the full overlap without each role, and with its longest path
     /// alone, to see what they cost there.
     pub what_if: bool,
+    /// Also keep the step with the full overlap as a trace for Perfetto.
+    pub chrome: bool,
 }
 
 /// What was measured.
@@ -76,6 +81,9 @@ pub struct Point {
     pub bytes: u64,
     /// What kernels take by themselves, the largest share first.
     pub roles: Vec<Role>,
+    /// The step with the full overlap as Chrome trace JSON, each kernel as long as it
+    /// takes by itself, where that was asked for.
+    pub chrome: Option<String>,
 }
 
 impl Point {
@@ -196,6 +204,10 @@ fn point(
         path_alone = Some(us_of(&steps, Overlap::Full) * share);
         what_if::leave_out_roles(full, &mut roles, timer, options.replays)?;
     }
+    let drawn = match options.chrome {
+        true => Some(drawn(full, &roles)?),
+        false => None,
+    };
     Ok(Point {
         bucket,
         context,
@@ -205,7 +217,17 @@ fn point(
         path_alone,
         bytes: step_bytes(engine, bucket, context),
         roles: roles.roles,
+        chrome: drawn,
     })
+}
+
+/// A step as a trace for Perfetto, by the measured time of each kernel.
+fn drawn(graph: &Graph, roles: &Roles) -> Result<String, Error> {
+    let nodes = (0..graph.trace().nodes.len()).map(NodeId::at);
+    // A difference of two chains, which may be less than nothing by its noise.
+    let times: Vec<f64> = nodes.map(|node| roles.us(node).max(0.0)).collect();
+    let axis = Axis::Measured(&times);
+    Ok(chrome(graph.trace(), graph.report(), axis)?)
 }
 
 /// Microseconds of the step with an overlap.
@@ -261,8 +283,16 @@ mod tests {
             contexts: vec![40],
             replays: 1,
             what_if: true,
+            chrome: true,
         };
         let point = point(&engine, &timer, 1, 40, &graphs, &options).unwrap();
+
+        // Every node is drawn, and those of the roles as long as they take.
+        let drawn: serde_json::Value =
+            serde_json::from_str(point.chrome.as_deref().unwrap()).unwrap();
+        let bars = drawn["traceEvents"].as_array().unwrap().iter();
+        let bars = bars.filter(|event| event["ph"] == "X");
+        let drawn: f64 = bars.map(|bar| bar["dur"].as_f64().unwrap()).sum();
 
         // Whatever overlaps, the work is the same.
         let full = point.us(Overlap::Full);
@@ -271,6 +301,7 @@ mod tests {
         let alone = |role: &Role| role.us * role.nodes as f64;
         let sum: f64 = point.roles.iter().map(alone).sum();
         let about = |a: f64, b: f64, nodes: usize| (a - b).abs() <= 3.0 * nodes as f64;
+        assert!((drawn - sum).abs() < 1e-6 * sum, "{drawn} of {sum}");
         assert!(about(sum, full, nodes), "{sum} of {full}, {nodes} nodes");
         for role in &point.roles {
             let saves = role.saves.unwrap();
