@@ -176,8 +176,9 @@ fn print(load: &Load, outcome: &Outcome) {
         metrics.eager,
     );
     println!(
-        "    {} bytes of scratch for all buckets, captured and proved in {:.1} ms{}",
+        "    {} bytes of scratch for all buckets, {} as sized before; captured and proved in {:.1} ms{}",
         metrics.reserved,
+        metrics.planned,
         metrics.start_up.as_secs_f64() * 1e3,
         match outcome.step_us {
             Some(us) => format!(", {us:.1} us a step of the largest bucket"),
@@ -194,6 +195,7 @@ fn both() -> Result<bool, Failure> {
     let on = run(&device, &load, true)?;
     print(&load, &on);
     let same = off.sessions == on.sessions;
+    let sized = [&off, &on].map(|run| run.metrics.planned == run.metrics.reserved);
     println!(
         "tokens are {} with overlap and without",
         if same { "the same" } else { "different" }
@@ -201,7 +203,7 @@ fn both() -> Result<bool, Failure> {
     if let (Some(off), Some(on)) = (off.step_us, on.step_us) {
         println!("a step is {:.3} times as fast with overlap", off / on);
     }
-    Ok(off.wrong == 0 && on.wrong == 0 && same)
+    Ok(off.wrong == 0 && on.wrong == 0 && same && sized == [true; 2])
 }
 
 fn main() -> ExitCode {
