@@ -16,7 +16,7 @@ pub unsafe trait CaptureCalls {
     unsafe fn capture_begin(&self, stream: StreamHandle, mode: CaptureMode) -> DriverResult<()>;
 
     /// Ends capture. On failure the capture is over all the same and its graph
-    /// is gone, except for [`ErrorClass::CaptureUnmatched`]: that invalidates
+    /// is gone, except for [`ErrorClass::CaptureUnmatched`](super::ErrorClass::CaptureUnmatched): that invalidates
     /// the capture, which must then be ended on its origin.
     ///
     /// # Safety

@@ -79,7 +79,7 @@ pub unsafe trait StreamCalls {
     unsafe fn event_synchronize(&self, event: EventHandle) -> DriverResult<()>;
 
     /// Milliseconds between two recorded timing events. A device without a
-    /// clock answers with [`ErrorClass::NotSupported`].
+    /// clock answers with [`ErrorClass::NotSupported`](super::ErrorClass::NotSupported).
     ///
     /// # Safety
     /// The handles are live.
