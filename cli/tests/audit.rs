@@ -370,6 +370,12 @@ fn a_session_is_drawn() {
     assert!(page.contains("two batches") && page.contains("stage"));
     let graph = fs::read_to_string(graph.path()).unwrap();
     assert!(graph.contains("stage") && graph.contains("decode"));
+    let events = Scratch::new("drawn.chrome.json", "");
+    audit(&[racing.path(), "--chrome", events.path()]);
+    let events: Value = serde_json::from_slice(&fs::read(events.path()).unwrap()).unwrap();
+    let process = &events["traceEvents"][0]["args"]["name"];
+    let process = process.as_str().unwrap();
+    assert!(process.starts_with("session \"two batches\""), "{process}");
 }
 
 /// Whether text may be printed: whole lines of what simply shows.

@@ -149,7 +149,8 @@ impl Drawing<'_> {
     }
 
     fn lanes(&mut self, axis: &str) {
-        let name = format!("capture \"{}\" ({axis})", self.trace.name);
+        let [subject, _] = self.report.subject.words();
+        let name = format!("{subject} \"{}\" ({axis})", self.trace.name);
         self.events.extend([
             Event::metadata("process_name", 0, json!({ "name": name })),
             Event::metadata(
