@@ -17,6 +17,7 @@ use crate::size::size;
 /// A statement of [`Pools::report`](crate::Pools::report). `Display` prints it
 /// as a table.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PoolReport {
     /// The arena's name.
     pub arena: Arc<str>,
@@ -36,6 +37,7 @@ pub struct PoolReport {
 
 /// What one captured stream uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StreamUse {
     /// The stream.
     pub stream: Arc<str>,
@@ -51,6 +53,7 @@ pub struct StreamUse {
 
 /// A block that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BufferUse {
     /// The buffer's name.
     pub name: Cow<'static, str>,

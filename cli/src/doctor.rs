@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let cuda = CudaReport::survey();
     let compiler = compile::doctor();
     if options.json {
-        let json = serde_json::to_string_pretty(&Found::of(&cuda, &compiler))?;
+        let json = serde_json::to_string_pretty(&Tools::of(&cuda, &compiler))?;
         exit::print(json)?;
     } else {
         exit::print(format_args!("{cuda}\n{compiler}\nsim: always there"))?;
@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct Tools {
     driver: Driver,
     devices: Vec<Device>,
     nvrtc: Place,
@@ -68,7 +68,7 @@ struct Place {
     problem: Option<String>,
 }
 
-impl Found {
+impl Tools {
     fn of(cuda: &CudaReport, compiler: &compile::Doctor) -> Self {
         Self {
             driver: Driver {

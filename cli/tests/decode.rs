@@ -162,3 +162,14 @@ fn a_profile_needs_a_clock() {
     let stderr = str::from_utf8(&output.stderr).unwrap();
     assert!(stderr.contains("no clock"), "{stderr}");
 }
+
+/// What the README shows of the matrix, line by line.
+#[test]
+fn the_table_of_the_readme_is_printed() {
+    let readme = include_str!("../../README.md");
+    let from = readme.find("  overlap  pools").expect("the table");
+    let table = &readme[from..][..readme[from..].find("```").expect("its end")];
+    let output = decode(&["--device", "sim"]);
+    let printed = str::from_utf8(&output.stdout).unwrap();
+    assert!(printed.contains(table), "{printed}\nhas no\n{table}");
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use streamweir::driver::sim::{LiveObjects, SimDriver};
 use streamweir::driver::{DriverError, ModuleImage};
 use streamweir::kernel::{In, InOut, Out, twin};
-use streamweir::{ArenaConfig, Device, Error, LoadedKernel, Module, kernel};
+use streamweir::{ArenaConfig, Device, Error, Graph, LoadedKernel, Module, Persistent, kernel};
 
 kernel! {
     /// `output[i] = input[i] + more`, one element a block.
@@ -100,6 +100,44 @@ impl Kernels {
             })
         }
     }
+}
+
+/// A graph that computes `y = x + 2` by scratch of a side stream that is joined.
+pub(crate) fn by_a_side_stream(
+    device: &Device,
+    kernels: &Kernels,
+    name: &str,
+    x: &Persistent<u32>,
+    y: &Persistent<u32>,
+) -> Graph {
+    let (more, len) = (1, N);
+    let captured = device.capture::<_, Error>(name, |cap| {
+        let main = cap.origin();
+        let side = cap.fork(&main, "side")?;
+        let a = side.scratch::<u32>("a", LEN)?;
+        let (input, output) = (x, &a);
+        side.launch(
+            &kernels.plus,
+            plus {
+                input,
+                output,
+                more,
+                len,
+            },
+        )?;
+        cap.join(&main, side)?;
+        let (input, output) = (&a, y);
+        main.launch(
+            &kernels.plus,
+            plus {
+                input,
+                output,
+                more,
+                len,
+            },
+        )
+    });
+    captured.unwrap().0
 }
 
 /// A simulated device, and the driver below it to ask what is live.

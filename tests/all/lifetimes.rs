@@ -9,7 +9,7 @@ use streamweir::driver::testing::fault::FaultDriver;
 use streamweir::driver::{ErrorClass, MemoryCalls};
 use streamweir::{CaptureOptions, Device, DeviceStream, Error, Graph, Persistent};
 
-use crate::common::{Kernels, LEN, N, NOTHING, SMALL, live, plus, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, SMALL, by_a_side_stream, live, plus, sim};
 
 /// A graph that computes `y = x + 2` over scratch, with what it refers to.
 struct Parts {
@@ -24,32 +24,7 @@ fn parts(device: &Device) -> Parts {
     let kernels = Kernels::load(device).unwrap();
     let x = device.persistent_from("x", &[1_u32, 2, 3, 4]).unwrap();
     let y = device.persistent::<u32>("y", LEN).unwrap();
-    let (graph, ()) = device
-        .capture::<_, Error>("decode", |cap| {
-            let main = cap.origin();
-            let side = cap.fork(&main, "side")?;
-            let a = side.scratch::<u32>("a", LEN)?;
-            side.launch(
-                &kernels.plus,
-                plus {
-                    input: &x,
-                    output: &a,
-                    more: 1,
-                    len: N,
-                },
-            )?;
-            cap.join(&main, side)?;
-            main.launch(
-                &kernels.plus,
-                plus {
-                    input: &a,
-                    output: &y,
-                    more: 1,
-                    len: N,
-                },
-            )
-        })
-        .unwrap();
+    let graph = by_a_side_stream(device, &kernels, "decode", &x, &y);
     let stream = device.stream("replay").unwrap();
     Parts {
         kernels,

@@ -13,39 +13,14 @@ use streamweir::{
     Persistent, cast, kernel, narrow, part,
 };
 
-use crate::common::{Kernels, LEN, N, NOTHING, bump, live, plus, sim};
+use crate::common::{Kernels, LEN, N, NOTHING, bump, by_a_side_stream, live, plus, sim};
 
 /// The next capture works, and nothing of the refused one is left.
 fn sound(device: &Device) {
     let kernels = Kernels::load(device).unwrap();
     let x = device.persistent_from("x", &[1_u32, 2, 3, 4]).unwrap();
     let y = device.persistent::<u32>("y", LEN).unwrap();
-    let (graph, ()) = device
-        .capture::<_, Error>("next", |cap| {
-            let main = cap.origin();
-            let side = cap.fork(&main, "side")?;
-            let a = side.scratch::<u32>("a", LEN)?;
-            side.launch(
-                &kernels.plus,
-                plus {
-                    input: &x,
-                    output: &a,
-                    more: 1,
-                    len: N,
-                },
-            )?;
-            cap.join(&main, side)?;
-            main.launch(
-                &kernels.plus,
-                plus {
-                    input: &a,
-                    output: &y,
-                    more: 1,
-                    len: N,
-                },
-            )
-        })
-        .unwrap();
+    let graph = by_a_side_stream(device, &kernels, "next", &x, &y);
     let stream = device.stream("replay").unwrap();
     graph.replay(&stream).unwrap();
     assert_eq!(y.download().unwrap(), [3, 4, 5, 6]);

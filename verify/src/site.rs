@@ -11,6 +11,7 @@ use streamweir_trace::{
 
 /// A node as a report names it, or a stream when there is no node to name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Site {
     /// The node; `None` when the hazard concerns no node of the trace.
     pub node: Option<NodeId>,
@@ -45,6 +46,7 @@ impl Site {
 
 /// A buffer as a report names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BufferNote {
     /// The buffer.
     pub id: BufferId,

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use serde::Serialize;
-use streamweir_integration::dsv4::{self, Found, UnknownInstrument};
+use streamweir_integration::dsv4::{self, Findings, UnknownInstrument};
 
 /// Words with commas between them; nothing for none.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ struct First {
 }
 
 impl Instruments {
-    pub(super) fn of(found: &Found) -> Option<Self> {
+    pub(super) fn of(found: &Findings) -> Option<Self> {
         let (guards, compared) = (found.guards.as_ref(), found.compared.as_ref());
         if guards.is_none() && compared.is_none() {
             return None;

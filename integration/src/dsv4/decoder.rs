@@ -10,7 +10,7 @@ use super::arm::{Arm, Exec};
 use super::engine::Engine;
 use super::error::Error;
 use super::inputs::Row;
-use super::instruments::Found;
+use super::instruments::Findings;
 use super::watch::Watch;
 
 /// What came out of a step, by row of the batch.
@@ -189,11 +189,11 @@ impl Decoder<'_> {
     ///
     /// # Errors
     /// When the device fails, on which the guards are looked at.
-    pub fn found(&self) -> Result<Found, Error> {
+    pub fn found(&self) -> Result<Findings, Error> {
         let engine = &*self.engine;
         let canary = engine.engine_options().instruments.canary;
         let guards = canary.then(|| engine.device.check_guards());
-        Ok(Found {
+        Ok(Findings {
             guards: guards.transpose()?,
             compared: self.watch.as_ref().map(Watch::compared),
         })

@@ -61,7 +61,7 @@ pub struct UnknownInstrument(String);
 
 /// What the instruments of an arm found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct Findings {
     /// What the guards look like, where there are any.
     pub guards: Option<GuardReport>,
     /// What the comparison of each step says, where it was made.
@@ -90,7 +90,7 @@ pub struct FirstDifference {
     pub named: bool,
 }
 
-impl Found {
+impl Findings {
     /// Whether no guard is damaged and no step differs.
     pub fn is_clean(&self) -> bool {
         let guards = self.guards.as_ref();
@@ -100,7 +100,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
         if let Some(guards) = &self.guards {

@@ -9,7 +9,7 @@ use super::arm::{Arm, EngineOptions, Pools, Setup};
 use super::config::Overlap;
 use super::engine::Engine;
 use super::error::Error;
-use super::instruments::Found;
+use super::instruments::Findings;
 use super::sessions::{Load, Transcript};
 use crate::common::name_of;
 
@@ -70,7 +70,7 @@ pub struct ArmReport {
     /// Ids and positions outside pools and tables that kernels met.
     pub faults: u32,
     /// What the instruments found.
-    pub found: Found,
+    pub found: Findings,
     /// How long the host took to capture, prove and instantiate the graphs of all
     /// buckets; next to nothing in an eager arm, which has none.
     pub start_up: Duration,

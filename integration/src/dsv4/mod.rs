@@ -70,7 +70,7 @@ pub use decoder::{Chosen, Decoder};
 pub use engine::Engine;
 pub use error::{Error, RowFault};
 pub use inputs::Row;
-pub use instruments::{Compared, FirstDifference, Found, Instruments, UnknownInstrument};
+pub use instruments::{Compared, Findings, FirstDifference, Instruments, UnknownInstrument};
 pub use layout::{CacheLayout, LayoutFileError, PoolLayout, RingLayout};
 pub use matrix::{ArmReport, Matrix, Progress};
 pub use model::Capacity;

@@ -26,7 +26,7 @@ constexpr u32 ALL = 0xffffffffu;
 
 // The digit that holds the k-th best key; what is above it and what has it, in
 // all blocks and in those before this one.
-struct Found {
+struct Tally {
     u32 digit;
     u32 above;
     u32 above_before;
@@ -40,7 +40,7 @@ struct Shared {
     // count goes to the place after the digits.
     u32 histogram[PASSES][BINS + 4];
     u32 groups[PASSES][BINS / BIN_GROUP];
-    Found found;
+    Tally found;
     u32 totals[2][WARPS];
     // A byte for each thread and round: entries above the threshold, and equal
     // to it.

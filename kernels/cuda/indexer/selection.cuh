@@ -38,7 +38,7 @@ struct Threshold {
 // all blocks reaches `needed`, which it does. What is above it is added to
 // `found`. For one warp.
 __device__ __forceinline__ u32 descend(
-    const u32* counts, u32 pairs, u32 parts, u32 rank, u32 needed, Found& found) {
+    const u32* counts, u32 pairs, u32 parts, u32 rank, u32 needed, Tally& found) {
     // Each lane has two counts, the first lane the last ones.
     const u32 lane = threadIdx.x % 32;
     const u32 pair = lane < pairs ? pairs - 1 - lane : 0;
@@ -105,7 +105,7 @@ __device__ __forceinline__ Threshold threshold(
         }
         barrier(parts == 1);
         if (threadIdx.x < 32) {
-            Found found = {};
+            Tally found = {};
             const u32 group = descend(shared.groups[pass], bins / BIN_GROUP / 2, parts, rank, threshold.needed, found);
             const u32* counts = histogram + group * BIN_GROUP;
             found.digit = group * BIN_GROUP + descend(counts, BIN_GROUP / 2, parts, rank, threshold.needed, found);
@@ -114,7 +114,7 @@ __device__ __forceinline__ Threshold threshold(
             }
         }
         __syncthreads();
-        const Found found = shared.found;
+        const Tally found = shared.found;
         threshold.prefix = threshold.prefix << bits | found.digit;
         threshold.shift = shift;
         threshold.needed -= found.above;

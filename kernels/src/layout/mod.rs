@@ -44,6 +44,7 @@ pub(crate) const PAGE_LAYOUT: Constants = Constants {
 
 /// A geometry that no pool can have.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// A quantity that must not be zero is zero.
     #[error("a page layout needs {0} of at least 1; it is 0")]

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 
 /// A live graph as a trace, with the driver's handle of each node.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Audit {
     pub(crate) trace: Trace,
     /// For each node of the trace the driver's; `None` for the entry and the

@@ -11,7 +11,7 @@ use streamweir_verify::audit::{KnownMemory, Meaning, Memory, scan};
 use super::audited::Audit;
 use super::inputs::{DeclaredAccess, KnownBuffer};
 use super::lower::Lowered;
-use super::shown::{Found, add_memory};
+use super::shown::{AddedMemory, add_memory};
 use crate::device::{Device, DeviceInner};
 use crate::error::Result;
 
@@ -85,7 +85,7 @@ pub(crate) fn attribute(
         .map(|(node, access)| (*node, access.range))
         .collect();
     operands(trace, &mut touches, operated);
-    let Found { gone, .. } = add_memory(device, trace, &by_address, keeper)?;
+    let AddedMemory { gone, .. } = add_memory(device, trace, &by_address, keeper)?;
     let memory = KnownMemory::of_trace(trace, gone.iter().cloned());
     for &(node, DeclaredAccess { range, mode }) in &touches {
         touch(trace, &memory, node, range, mode);

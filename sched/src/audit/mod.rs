@@ -42,7 +42,7 @@ pub use audited::Audit;
 pub use calls::CallLog;
 pub use inputs::{DeclaredAccess, KnownBuffer};
 pub(crate) use memory::{Attributed, attribute};
-pub(crate) use shown::{Found, add_memory, persistent, words};
+pub(crate) use shown::{AddedMemory, add_memory, persistent, words};
 
 use crate::device::Device;
 use crate::error::Result;

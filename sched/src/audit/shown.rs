@@ -27,7 +27,7 @@ use crate::error::{During, Result};
 
 /// What was found beside the buffers that the trace has now.
 #[derive(Default)]
-pub(crate) struct Found {
+pub(crate) struct AddedMemory {
     /// Memory that is gone.
     pub(crate) gone: Vec<Memory>,
     /// The persistent buffers that were added.
@@ -42,8 +42,8 @@ pub(crate) fn add_memory(
     trace: &mut Trace,
     by_address: &[(NodeId, ByteRange)],
     keeper: impl Fn(NodeId, u64) -> Keeper,
-) -> Result<Found> {
-    let mut found = Found::default();
+) -> Result<AddedMemory> {
+    let mut found = AddedMemory::default();
     said_to_be_freed(device, trace);
     let mut unknown = Unknown::of(trace, &keeper);
     found.gone.append(&mut unknown.not_yet);

@@ -99,10 +99,8 @@ fn the_first_buffer_that_differs_is_one_that_the_verifier_named() {
         );
         let text = found.to_string();
         assert!(text.contains(" instead of "), "{text}");
-        let other = streamweir::Difference {
-            scratch: Some(usize::MAX / 2),
-            ..difference.clone()
-        };
+        let mut other = difference.clone();
+        other.scratch = Some(usize::MAX / 2);
         assert!(!other.is_named_by(graph.trace(), report), "{other:?}");
     }
     assert!(wrong > 0, "no interleaving showed the hazard");

@@ -21,6 +21,7 @@ use crate::verdict::verify_with;
 
 /// A file with the verdict about it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Audit {
     /// What was checked. A session is the trace that it comes down to.
     pub trace: Trace,

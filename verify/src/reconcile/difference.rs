@@ -9,6 +9,7 @@ use crate::site::Site;
 
 /// A node at which the two graphs differ, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Mismatch {
     /// The recorded node; for a node that nobody recorded, the driver's.
     pub site: Site,

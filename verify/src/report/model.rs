@@ -14,6 +14,7 @@ pub(super) const RULES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main
 
 /// The answer of the verifier. Its `Display` is the text report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The name of the capture, or of the session.
     pub capture: String,
@@ -84,6 +85,7 @@ pub enum Verdict {
 
 /// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Hazard {
     /// The rule.
     pub rule: Rule,
@@ -118,6 +120,7 @@ pub struct Hazard {
 
 /// A pair of nodes that a hazard is about beside its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Member {
     /// The node that the graph's order names first.
     pub first: Site,
@@ -127,6 +130,7 @@ pub struct Member {
 
 /// How much a verdict rests on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// Nodes of the graph.
     pub nodes: u64,

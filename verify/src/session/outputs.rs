@@ -62,7 +62,7 @@ impl Lost {
 /// What was found: the first ones in the order of a report, and how many there
 /// are in all, each pair of steps counted once.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct LostOutputs {
     pub(super) first: BTreeMap<(Rule, StepId, StepId), Lost>,
     pub(super) total: u64,
     /// Whether there may be more that were not counted.
@@ -76,8 +76,8 @@ pub(super) fn lost(
     context: &Context<'_>,
     limit: usize,
     rule: impl Fn(&Lost) -> Rule,
-) -> Result<Found, VerifyError> {
-    let mut found = Found::default();
+) -> Result<LostOutputs, VerifyError> {
+    let mut found = LostOutputs::default();
     if session.steps.iter().all(|step| step.reads_from.is_empty()) {
         return Ok(found);
     }

@@ -4,7 +4,7 @@ use streamweir_trace::session::{Session, Step, Use};
 use streamweir_trace::{AccessMode, BufferId, ByteRange, NodeId, StepId, Trace, clipped};
 
 use super::fix::read_earlier;
-use super::outputs::{Found, Lost};
+use super::outputs::{Lost, LostOutputs};
 use super::regions::addresses;
 use crate::context::Context;
 use crate::fix::Fix;
@@ -18,7 +18,7 @@ pub(super) fn put_into_words(
     session: &Session,
     context: &Context<'_>,
     found: Report,
-    found_lost: &Found,
+    found_lost: &LostOutputs,
     limit: usize,
 ) -> Report {
     let trace = context.trace;

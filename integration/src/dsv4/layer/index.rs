@@ -82,10 +82,10 @@ impl Layer<'_> {
         let state_slots = model.inputs.state_slots(rows)?;
         let rope = model.weights.rope(self.kind);
         let out_loc = &step.metadata.c4_out_loc;
-        match keys {
-            IndexKeyPool::Bf16(pool, pages) => Ok(indexer.launch(
-                &model.kernels.compress_key,
-                compress_index_key {
+        // The kernels differ in the element of the pool alone.
+        macro_rules! args {
+            ($kernel:ident, $pool:ident, $pages:ident) => {
+                $kernel {
                     kv_score: &scores,
                     ape: &weights.ape,
                     norm: &weights.norm,
@@ -94,36 +94,30 @@ impl Layer<'_> {
                     state_slots: &state_slots,
                     out_loc,
                     rings,
-                    pool,
+                    pool: $pool,
                     faults: &model.faults,
-                    layout: *pages,
+                    layout: *$pages,
                     tokens: rows,
                     slots,
                     rope_rows: positions,
                     epsilon: EPSILON,
-                },
-            )?),
-            IndexKeyPool::Fp8(pool, pages) => Ok(indexer.launch(
-                &model.kernels.compress_key_fp8,
-                compress_index_key_fp8 {
-                    kv_score: &scores,
-                    ape: &weights.ape,
-                    norm: &weights.norm,
-                    rope,
-                    seq_lens: &lens,
-                    state_slots: &state_slots,
-                    out_loc,
-                    rings,
-                    pool,
-                    faults: &model.faults,
-                    layout: *pages,
-                    tokens: rows,
-                    slots,
-                    rope_rows: positions,
-                    epsilon: EPSILON,
-                },
-            )?),
+                }
+            };
         }
+        let kernels = &model.kernels;
+        match keys {
+            IndexKeyPool::Bf16(pool, pages) => {
+                indexer.launch(
+                    &kernels.compress_key,
+                    args!(compress_index_key, pool, pages),
+                )?;
+            }
+            IndexKeyPool::Fp8(pool, pages) => {
+                let args = args!(compress_index_key_fp8, pool, pages);
+                indexer.launch(&kernels.compress_key_fp8, args)?;
+            }
+        }
+        Ok(())
     }
 
     /// Index queries, and the weights of the heads with all scales in them.
@@ -153,45 +147,34 @@ impl Layer<'_> {
         let rope = model.weights.rope(self.kind);
         let at = &step.metadata.positions;
         let faults = &model.faults;
+        // The kernels differ in the element of the queries alone.
+        macro_rules! args {
+            ($kernel:ident, $queries:ident) => {
+                $kernel {
+                    q: &raw,
+                    projected,
+                    rope,
+                    positions: at,
+                    query: &$queries,
+                    weights: &folded,
+                    faults,
+                    tokens: rows,
+                    heads,
+                    rope_rows: positions,
+                    scale,
+                }
+            };
+        }
+        let kernels = &model.kernels;
         let queries = match keys {
             IndexKeyPool::Bf16(..) => {
                 let queries = idx_q.scratch::<bf16>("index queries", len)?;
-                idx_q.launch(
-                    &model.kernels.index_query,
-                    index_query {
-                        q: &raw,
-                        projected,
-                        rope,
-                        positions: at,
-                        query: &queries,
-                        weights: &folded,
-                        faults,
-                        tokens: rows,
-                        heads,
-                        rope_rows: positions,
-                        scale,
-                    },
-                )?;
+                idx_q.launch(&kernels.index_query, args!(index_query, queries))?;
                 Queries::Bf16(queries)
             }
             IndexKeyPool::Fp8(..) => {
                 let queries = idx_q.scratch::<u8>("index queries", len)?;
-                idx_q.launch(
-                    &model.kernels.index_query_fp8,
-                    index_query_fp8 {
-                        q: &raw,
-                        projected,
-                        rope,
-                        positions: at,
-                        query: &queries,
-                        weights: &folded,
-                        faults,
-                        tokens: rows,
-                        heads,
-                        rope_rows: positions,
-                        scale,
-                    },
-                )?;
+                idx_q.launch(&kernels.index_query_fp8, args!(index_query_fp8, queries))?;
                 Queries::Fp8(queries)
             }
         };
@@ -211,39 +194,34 @@ impl Layer<'_> {
         let logits = indexer.scratch::<f32>("logits", step.len(entries))?;
         let table = model.inputs.page_table(rows)?;
         let lens = &step.metadata.c4_lens;
+        // The kernels differ in the elements of queries and keys alone.
+        macro_rules! args {
+            ($kernel:ident, $queries:ident, $pool:ident, $pages:ident) => {
+                $kernel {
+                    q: $queries,
+                    weights: folded,
+                    keys: $pool,
+                    page_table: &table,
+                    lens,
+                    logits: &logits,
+                    layout: *$pages,
+                    tokens: rows,
+                    heads,
+                    table_stride: stride,
+                    max_entries: entries,
+                }
+            };
+        }
+        let kernels = &model.kernels;
         match (queries, keys) {
-            (Queries::Bf16(queries), IndexKeyPool::Bf16(pool, pages)) => indexer.launch(
-                &model.kernels.logits,
-                indexer_logits {
-                    q: queries,
-                    weights: folded,
-                    keys: pool,
-                    page_table: &table,
-                    lens,
-                    logits: &logits,
-                    layout: *pages,
-                    tokens: rows,
-                    heads,
-                    table_stride: stride,
-                    max_entries: entries,
-                },
-            )?,
-            (Queries::Fp8(queries), IndexKeyPool::Fp8(pool, pages)) => indexer.launch(
-                &model.kernels.logits_fp8,
-                indexer_logits_fp8 {
-                    q: queries,
-                    weights: folded,
-                    keys: pool,
-                    page_table: &table,
-                    lens,
-                    logits: &logits,
-                    layout: *pages,
-                    tokens: rows,
-                    heads,
-                    table_stride: stride,
-                    max_entries: entries,
-                },
-            )?,
+            (Queries::Bf16(queries), IndexKeyPool::Bf16(pool, pages)) => {
+                let args = args!(indexer_logits, queries, pool, pages);
+                indexer.launch(&kernels.logits, args)?;
+            }
+            (Queries::Fp8(queries), IndexKeyPool::Fp8(pool, pages)) => {
+                let args = args!(indexer_logits_fp8, queries, pool, pages);
+                indexer.launch(&kernels.logits_fp8, args)?;
+            }
             _ => unreachable!("queries are made in the format of the keys"),
         }
         Ok(logits)

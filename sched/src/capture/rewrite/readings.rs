@@ -40,6 +40,7 @@ pub struct Readings {
 
 /// Where a run differs from another one of the same recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Differential {
     /// Copies that were compared.
     pub compared: usize,
@@ -56,6 +57,7 @@ pub struct Differential {
 
 /// A buffer that differs, where a command has just read or written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference {
     /// The buffer.
     pub buffer: String,

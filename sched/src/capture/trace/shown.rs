@@ -9,7 +9,7 @@ use streamweir_verify::audit::{KnownMemory, Meaning, scan};
 
 use super::Traces;
 use super::promises::LeftOver;
-use crate::audit::{Attributed, Found, add_memory, attribute, persistent, words};
+use crate::audit::{AddedMemory, Attributed, add_memory, attribute, persistent, words};
 use crate::device::DeviceInner;
 use crate::error::Result;
 
@@ -52,7 +52,7 @@ pub(in crate::capture) fn show(
     left_over: &[LeftOver],
 ) -> Result<Vec<Arc<PersistentEntry>>> {
     let kept = Kept::of(trace);
-    let Found {
+    let AddedMemory {
         gone,
         persistent: found,
     } = add_memory(device, trace, &[], |node, at| kept.keeper(node, at))?;

@@ -6,8 +6,17 @@
 //! for each rule that is decided node by node. Then all accesses are gathered, with
 //! what the nodes show ([`table`]), and played over the bytes ([`bytes`]).
 //!
+//! | rule | where |
+//! | --- | --- |
+//! | R3, R6, R7, R8, R10, R14 of nodes | here, a function each |
+//! | R8: which free node gives back what | [`frees`] |
+//! | R3 and R4 of operands and words | [`table`] |
+//! | R1, R2, R3, R4, R8, R11, R13 of accesses | [`bytes`], a function each |
+//!
 //! Nothing here is shared with the verifier. These files are to be read in one
-//! sitting, in this order.
+//! sitting, in this order. A third of them is the table: what a node shows is told
+//! from the trace once more, since a mistake of the verifier there would otherwise
+//! be believed here.
 
 mod bytes;
 mod frees;

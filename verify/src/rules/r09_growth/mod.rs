@@ -44,6 +44,7 @@ const WORTH_A_LINE: u64 = 1 << 20;
 
 /// How much memory the scratch of one pool takes, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Growth {
     /// The tag of the pool; `None` for all pools of the capture together.
     pub tag: Option<String>,
