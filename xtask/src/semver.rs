@@ -1,10 +1,10 @@
 //! Whether the public surface changed without saying so.
 //!
 //! Nothing is published yet that cargo-semver-checks could compare with. Until it is,
-//! the file `xtask/semver-baseline` names a commit of this repository: a change that
-//! breaks a user against that commit fails the step, and passes when the same change
-//! moves the commit and writes the break down in CHANGELOG.md. So no break is an
-//! accident. After a release the file names its tag.
+//! the surface is compared with that of the commit which last changed the file
+//! `xtask/semver-baseline`: a change that breaks a user fails the step, and passes when
+//! the same change says so in a line of that file and in CHANGELOG.md. So no break is an
+//! accident. No hash is written down, so a commit may be moved to another parent.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +12,8 @@ use std::io::ErrorKind;
 use crate::command::{Failure, Outcome, Run};
 use crate::workspace::Workspace;
 
-const BASELINE: &str = "xtask/semver-baseline";
+/// A line for each break.
+const BREAKS: &str = "xtask/semver-baseline";
 
 /// The crates whose surface users build on, by the facade or alone.
 const CRATES: &[&str] = &[
@@ -29,6 +30,11 @@ const CRATES: &[&str] = &[
 /// Compares the surface of each crate with that of the baseline.
 pub(crate) fn check(workspace: &Workspace) -> Outcome {
     let baseline = baseline(workspace)?;
+    let unchanged = git(workspace, &["diff", "--quiet", &baseline]).succeeds();
+    if unchanged {
+        println!("the tree is that of the baseline, {baseline}");
+        return Ok(());
+    }
     workspace
         .cargo("semver-checks")
         .args(CRATES.iter().flat_map(|name| ["--package", name]))
@@ -53,24 +59,28 @@ pub(crate) fn missing(workspace: &Workspace) -> Result<(), String> {
         let install = "cargo install cargo-semver-checks --locked";
         return Err(format!("no cargo-semver-checks (`{install}`)"));
     }
-    let baseline = baseline(workspace).map_err(|failure| failure.to_string())?;
-    let commit = format!("{baseline}^{{commit}}");
-    let git = Run::new("git").args(["rev-parse", "--quiet", "--verify", &commit]);
-    if !git.current_dir(&workspace.root).succeeds() {
-        return Err(format!(
-            "the commit {baseline} of {BASELINE} is not in this clone (`git fetch --depth=1 origin {baseline}`)"
-        ));
+    let shallow = git(workspace, &["rev-parse", "--is-shallow-repository"]);
+    match shallow.stdout().map(|said| said.trim() == "false") {
+        Ok(true) => {}
+        Ok(false) => {
+            return Err("the clone is shallow (`git fetch --unshallow`)".to_owned());
+        }
+        Err(_) => return Err("this is no clone".to_owned()),
     }
-    Ok(())
+    baseline(workspace)
+        .map(drop)
+        .map_err(|failure| failure.to_string())
 }
 
-/// The first line that is no comment.
+/// The commit that last changed the list of breaks.
 fn baseline(workspace: &Workspace) -> Outcome<String> {
-    let path = workspace.root.join(BASELINE);
-    let text = fs::read_to_string(&path).map_err(|error| Failure::io("read", &path, &error))?;
-    text.lines()
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .ok_or_else(|| Failure::new(format!("{BASELINE} names no commit")))
+    let log = git(workspace, &["log", "-1", "--format=%H", "--", BREAKS]).stdout()?;
+    match log.trim() {
+        "" => Err(Failure::new(format!("no commit has {BREAKS}"))),
+        commit => Ok(commit.to_owned()),
+    }
+}
+
+fn git(workspace: &Workspace, arguments: &[&str]) -> Run {
+    Run::new("git").args(arguments).current_dir(&workspace.root)
 }
