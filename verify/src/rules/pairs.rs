@@ -4,12 +4,12 @@
 //! nodes may have millions of pairs of accesses: of those that are one hazard only
 //! the one that speaks for all is kept, and the names of their buffers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use streamweir_trace::{BufferId, ByteRange, NodeId};
 
 use crate::accesses::Touch;
-use crate::findings::{Finding, Findings, Subject};
+use crate::findings::{Finding, Findings, Key, Subject};
 use crate::rule::Rule;
 
 /// The conflicting accesses whose later node is the one at hand.
@@ -33,7 +33,20 @@ pub(super) struct Pair<W> {
 #[derive(Debug)]
 struct Group<W> {
     lead: Pair<W>,
-    buffers: BTreeSet<BufferId>,
+    /// Whether it may be listed. What is not once never is again, and needs no names.
+    listed: bool,
+    buffers: Vec<BufferId>,
+}
+
+impl<W> Group<W> {
+    /// Adds buffers, which are kept in order.
+    fn add(&mut self, buffers: [BufferId; 2]) {
+        for buffer in buffers {
+            if let Err(at) = self.buffers.binary_search(&buffer) {
+                self.buffers.insert(at, buffer);
+            }
+        }
+    }
 }
 
 impl<W> Pair<W> {
@@ -53,31 +66,47 @@ impl<W> Pairs<W> {
         }
     }
 
-    pub(super) fn add(&mut self, pair: Pair<W>) {
+    pub(super) fn add(&mut self, findings: &Findings, pair: Pair<W>) {
         let buffers = [pair.first.buffer, pair.then.buffer];
         match self.open.get_mut(&pair.first.node) {
             Some(group) => {
-                group.buffers.extend(buffers);
+                if group.listed {
+                    group.add(buffers);
+                }
                 if pair.weight() < group.lead.weight() {
                     group.lead = pair;
                 }
             }
             None => {
-                let group = Group {
-                    buffers: buffers.into(),
+                let key = Self::key(self.rule, &pair);
+                let mut group = Group {
+                    listed: findings.lists(&key),
+                    buffers: Vec::new(),
                     lead: pair,
                 };
+                if group.listed {
+                    group.add(buffers);
+                }
                 self.open.insert(group.lead.first.node, group);
             }
         }
     }
 
+    fn key(rule: Rule, pair: &Pair<W>) -> Key {
+        let (first, then) = (pair.first.node, pair.then.node);
+        (rule, Some(first), Some(then), Subject::Nodes)
+    }
+
     /// Counts the pairs, and hands over those that will be listed.
     pub(super) fn close(&mut self, findings: &Findings, finding: impl Fn(Pair<W>) -> Finding) {
-        for (first, Group { lead, buffers }) in std::mem::take(&mut self.open) {
-            let then = Some(lead.then.node);
-            if findings.lists(&(self.rule, Some(first), then, Subject::Nodes)) {
-                findings.add(finding(lead), buffers.into_iter().collect());
+        for (_, group) in std::mem::take(&mut self.open) {
+            let Group {
+                lead,
+                listed,
+                buffers,
+            } = group;
+            if listed && findings.lists(&Self::key(self.rule, &lead)) {
+                findings.add(finding(lead), buffers);
             } else {
                 findings.count(lead.proven);
             }

@@ -42,12 +42,15 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let Input { context, suspects } = input;
     let mut pairs = Pairs::new(Rule::UnorderedConflict);
     let compared = sweep::within_buffers(context, suspects, |met| match met {
-        Met::Pair(first, then) if conflict(first, then) => pairs.add(Pair {
-            first: *first,
-            then: *then,
-            proven: first.declared && then.declared,
-            way: (),
-        }),
+        Met::Pair(first, then) if conflict(first, then) => pairs.add(
+            findings,
+            Pair {
+                first: *first,
+                then: *then,
+                proven: first.declared && then.declared,
+                way: (),
+            },
+        ),
         Met::Pair(..) => {}
         Met::NodeDone => pairs.close(findings, |pair| finding(&pair.first, &pair.then)),
     })?;

@@ -89,12 +89,13 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     let compared = sweep::across_buffers(context, suspects, |met, direction| match met {
         Met::Pair(first, then) => {
             if let Some(cause) = judge(context, first, then, direction) {
-                pairs.add(Pair {
+                let pair = Pair {
                     first: *first,
                     then: *then,
                     proven: proven(cause, first, then, direction),
                     way: (cause, direction),
-                });
+                };
+                pairs.add(findings, pair);
             }
         }
         Met::NodeDone => pairs.close(findings, |pair| finding(context, &pair)),

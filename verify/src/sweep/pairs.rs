@@ -22,7 +22,7 @@ use crate::context::Context;
 use crate::error::VerifyError;
 
 /// The most pairs of accesses that one pass looks at.
-pub(super) const MOST_PAIRS: u64 = 1 << 31;
+pub(super) const MOST_PAIRS: u64 = 1 << 28;
 
 /// What pass 2 meets.
 #[derive(Clone, Copy, Debug)]
