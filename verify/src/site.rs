@@ -86,7 +86,11 @@ pub(crate) fn node_title(trace: &Trace, id: NodeId) -> Cow<'_, str> {
 /// What a buffer is called: its name, with its number where another buffer has the
 /// same name, as two lives of one block have.
 pub(crate) fn buffer_name(trace: &Trace, id: BufferId) -> Cow<'_, str> {
-    let name = trace.buffer(id).name.as_str();
+    // What only the nodes of a trace show is no buffer of its own.
+    let Some(buffer) = trace.buffers.get(id.index()) else {
+        return Cow::Owned(format!("memory {id}"));
+    };
+    let name = buffer.name.as_str();
     let mut same = trace.buffers.iter().filter(|other| other.name == name);
     match same.nth(1) {
         Some(_) => Cow::Owned(format!("{} ({id})", clipped(name))),

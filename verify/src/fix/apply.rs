@@ -6,6 +6,7 @@ use streamweir_trace::{
 };
 
 use super::Fix;
+use crate::accesses::Shown;
 use crate::facts::Facts;
 use crate::graph::Graph;
 
@@ -18,7 +19,7 @@ impl Fix {
     /// When the fix is of another trace.
     #[must_use]
     pub fn apply(&self, trace: &Trace) -> Trace {
-        let mut trace = trace.clone();
+        let mut trace = self.with_its_buffer(trace);
         match *self {
             Self::Join { after, before } => trace.add_edge(Edge::full(after, before)),
             Self::JoinAtEnd { stream, last } => join_at_end(&mut trace, stream, last),
@@ -68,6 +69,28 @@ impl Fix {
             Self::ReadEarlier { .. } | Self::CaptureAgain => {}
         }
         trace
+    }
+}
+
+impl Fix {
+    /// A copy of the trace, in which memory that only its nodes show is named if the
+    /// fix is about that.
+    fn with_its_buffer(&self, trace: &Trace) -> Trace {
+        let mut named = trace.clone();
+        let buffer = match *self {
+            Self::Separate { buffer }
+            | Self::AllocateEarlier { buffer, .. }
+            | Self::KeepUntil { buffer, .. }
+            | Self::WriteFirst { buffer, .. }
+            | Self::OwnWorkspace { buffer, .. } => Some(buffer),
+            _ => None,
+        };
+        if buffer.is_some_and(|buffer| buffer.index() >= trace.buffers.len())
+            && let Ok(shown) = Shown::new(trace)
+        {
+            named.buffers.clone_from(&shown.trace().buffers);
+        }
+        named
     }
 }
 
@@ -157,10 +180,10 @@ fn register(trace: &mut Trace, range: ByteRange) {
             let address = param.address();
             if let Some(target) = &mut param.pointer
                 && target.buffer.is_none()
-                && address.is_none_or(|address| range.contains_byte(address))
+                && let Some(address) = address.filter(|&address| range.contains_byte(address))
             {
                 target.buffer = Some(buffer);
-                target.offset = address.map_or(0, |address| address - start);
+                target.offset = address - start;
             }
         }
     }

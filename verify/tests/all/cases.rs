@@ -641,7 +641,11 @@ fn a_copy_reads_what_nothing_wrote() {
     let mut trace = unnamed_memory(0, 0);
     trace.add_buffer(Buffer::persistent("out", ByteRange::new(0x8000, 0x8040)));
     trace.nodes[1].kind = NodeKind::Memcpy(CopyNode::linear(0x8000, 0x1000, 64));
-    hazard(&trace, Rule::ReadBeforeWrite);
+    let report = hazard(&trace, Rule::ReadBeforeWrite);
+    let help = "write bytes 0x0..0x40 of \"memory of n0\" before n1 `k`";
+    assert!(report.hazards[0].help.starts_with(help), "{report}");
+    // The remedy names the memory, to have something to write.
+    safe(&report.hazards[0].fix.apply(&trace));
     trace.nodes[2].kind = NodeKind::Memset(FillNode::linear(0x1000, 64, 0));
     hazard(&trace, Rule::UnorderedConflict);
     trace.add_edge(Edge::full(NodeId(2), NodeId(1)));

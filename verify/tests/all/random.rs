@@ -6,7 +6,9 @@ use streamweir_trace::{
     Edge, EdgeKind, FillNode, FreeNode, Node, NodeId, NodeKind, Param, PdlWait, Phase,
     PointerParam, PossibleAccess, Promise, Promised, Stream, StreamId, Trace, Unfreed,
 };
-use streamweir_verify::{Hazard, Options, Report, Rule, Verdict, certificate, verify, verify_with};
+use streamweir_verify::{
+    Hazard, Options, Report, Rule, Verdict, certificate, dot, html, verify, verify_with,
+};
 
 use crate::oracle::{Found, oracle};
 
@@ -275,6 +277,15 @@ fn found(trace: &Trace) -> (Found, Found) {
         verify_with(trace, &options).unwrap()
     };
     let report = with(usize::MAX);
+    for hazard in &report.hazards {
+        // Whatever a report says can be drawn, said again and tried.
+        assert!(!hazard.fix.describe(trace).is_empty());
+        assert!(hazard.fix.apply(trace).nodes.len() >= trace.nodes.len());
+    }
+    if trace.nodes.len() == 7 {
+        html(trace, &report).unwrap();
+        dot(trace, &report).unwrap();
+    }
     assert_eq!(report.hazards.len() as u64, report.hazards_total);
     let all = pairs(&report);
     let half = with(all.len() / 2);
