@@ -21,7 +21,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use streamweir_trace::{
-    AccessMode, BufferId, BufferKind, ByteRange, NodeId, Phase, RangeSet, Trace,
+    AccessMode, BufferId, BufferKind, ByteRange, NodeId, NodeKind, Phase, RangeSet, Trace,
 };
 
 use crate::graph::Graph;
@@ -303,7 +303,9 @@ fn grouped(
     (first, sorted)
 }
 
-/// The possible accesses of which the same node declares not all bytes.
+/// The possible accesses of which the same node declares not all bytes. Those of a copy
+/// or a fill stand for rows that no declaration of their mode covers, so that a
+/// declaration to read says nothing of what a fill may write.
 fn undeclared(trace: &Trace) -> Vec<u32> {
     if trace.possible.is_empty() {
         return Vec::new();
@@ -325,6 +327,10 @@ fn undeclared(trace: &Trace) -> Vec<u32> {
     (0_u32..)
         .zip(&trace.possible)
         .filter(|(_, access)| {
+            let kind = &trace.node(access.node).kind;
+            if matches!(kind, NodeKind::Memcpy(_) | NodeKind::Memset(_)) {
+                return true;
+            }
             let ranges = declared.get(&(access.node, access.buffer));
             ranges.is_some_and(|ranges| !ranges.covers(&access.bytes))
         })

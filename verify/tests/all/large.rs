@@ -213,6 +213,26 @@ fn rows_of_copies_and_fills() {
     );
 }
 
+/// What a node declares to read says nothing of the rows that it may write.
+#[test]
+fn rows_that_are_declared_in_another_mode() {
+    const ROWS: u64 = (1 << 18) + 1;
+    let mut cap = Capture::new();
+    let rows = cap.persistent("rows", 1 << 32, 512 * ROWS);
+    fill_of_rows(&mut cap, MAIN, 1 << 32, ROWS);
+    let read = cap.node(SIDE, "read");
+    cap.join(MAIN, SIDE);
+    cap.node(MAIN, "end");
+    cap.part(read, Read, rows, 0, 16);
+    cap.all(NodeId(0), Read, rows);
+    let trace = cap.end();
+    let report = verify(&trace).unwrap();
+    assert_eq!(report.verdict, Verdict::Possible, "{report}");
+    assert_eq!(report.hazards[0].rule, Rule::UnorderedConflict);
+    let claim = certificate::claim(&trace).unwrap();
+    assert!(certificate::check(&trace, &claim).is_err());
+}
+
 /// Bytes that only a row may have written are not surely written.
 #[test]
 fn a_read_of_what_many_rows_may_have_written() {

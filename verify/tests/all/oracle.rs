@@ -413,7 +413,9 @@ pub(crate) fn oracle(given: &Trace) -> (Found, Found) {
                     && access.bytes.contains_byte(byte)
             })
         };
-        if !(word.bytes.start..word.bytes.end).all(covered) {
+        let kind = &trace.node(word.node).kind;
+        let of_rows = matches!(kind, NodeKind::Memcpy(_) | NodeKind::Memset(_));
+        if of_rows || !(word.bytes.start..word.bytes.end).all(covered) {
             let mode = AccessMode::ReadWrite;
             any.add_access(Access::new(word.node, word.buffer, word.bytes, mode));
         }

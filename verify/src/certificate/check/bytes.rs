@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use streamweir_trace::{
-    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Keeper, NodeId, Phase, RangeSet,
-    Trace,
+    Access, AccessMode, Buffer, BufferId, BufferKind, ByteRange, Keeper, NodeId, NodeKind, Phase,
+    RangeSet, Trace,
 };
 
 use super::super::error::CertificateError as Refusal;
@@ -95,10 +95,13 @@ pub(super) fn accesses(
         in_graph_memory(buffer, order, memory, &access, addresses)?;
         library_state(buffers.trace, buffer, &access)?;
         access.bytes = ByteRange::default();
-        // A word says nothing if its node declares all of those bytes.
+        // A word says nothing if its node declares all of those bytes; rows of a copy or
+        // a fill are looked at where no declaration covers them in their own mode.
+        let kind = &buffers.trace.node(access.node).kind;
+        let word = !declared && !matches!(kind, NodeKind::Memcpy(_) | NodeKind::Memset(_));
         let of = (access.node, access.buffer);
         let own = |old: &Touch| old.declared && (old.access.node, old.access.buffer) == of;
-        if !declared && map.all(addresses, |run| run.latest.iter().any(own)) {
+        if word && map.all(addresses, |run| run.latest.iter().any(own)) {
             continue;
         }
         let (touch, turn) = (Touch { access, declared }, turns.of(access.buffer));

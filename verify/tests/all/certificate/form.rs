@@ -206,7 +206,7 @@ fn the_checker_is_short_and_shares_nothing() {
         .map(|file| file.lines().filter(code).count())
         .collect();
     assert!(lines.iter().all(|&lines| lines <= 300), "{lines:?}");
-    assert!(lines.iter().sum::<usize>() <= 850, "{lines:?}");
+    assert!(lines.iter().sum::<usize>() <= 860, "{lines:?}");
     for file in files {
         for shared in ["crate::", "super::super::super", "::claim", "::turns::"] {
             assert!(!file.contains(shared), "the checker shares {shared}");
