@@ -8,3 +8,5 @@ mod goldens;
 mod loader;
 mod mistakes;
 mod reference;
+#[cfg(feature = "tokenizers")]
+mod text;

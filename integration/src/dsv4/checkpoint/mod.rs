@@ -14,6 +14,7 @@
 //! | `walk` | a tensor asked for by name, shape and type; what is wrong is noted |
 //! | `weights` | which tensors a model has, and under which names |
 //! | `shards` | the files |
+//! | `text` | text to tokens and back (feature `tokenizers`) |
 //! | `error` | what can be wrong |
 //! | `inventory` | how many weights each part has, and in which formats |
 //!
@@ -28,6 +29,8 @@ mod matrix;
 mod numbers;
 mod shards;
 mod source;
+#[cfg(feature = "tokenizers")]
+mod text;
 mod walk;
 mod weights;
 
@@ -43,6 +46,8 @@ pub use matrix::{Matrix, Scales, Stored};
 pub use safetensors::Dtype;
 pub use shards::Shards;
 pub use source::{Source, Tensor};
+#[cfg(feature = "tokenizers")]
+pub use text::{Tokenizer, TokenizerError};
 pub use weights::{
     AttentionWeights, CompressorWeights, ExpertWeights, FeedForwardWeights, Gate, HeadWeights,
     HyperWeights, IndexerWeights, LayerWeights, Weights,
