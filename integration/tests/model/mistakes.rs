@@ -153,7 +153,7 @@ fn logits_off(mistake: &Mistake) -> f32 {
     let model = PlainModel::with_formulas(&weights, mistake.formulas);
     let tokens = mistake.model.prompt(STATES);
     let states = model.extend(&mut model.begin(), &tokens).unwrap();
-    Goldens::of(mistake.model).logits_off(STATES, &model.logits(&states))
+    Goldens::of(mistake.model).logits_off(STATES, &states.logits())
 }
 
 /// Channel `i` and channel `i + d / 2`, as most models have it.

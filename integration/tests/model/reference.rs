@@ -1,6 +1,6 @@
 //! The plain model equals transformers.
 
-use streamweir_integration::dsv4::plain::{PlainModel, Rows, Seen};
+use streamweir_integration::dsv4::plain::{ExtendError, PlainModel, Rows, Seen};
 
 use crate::generator::{ALL, BASE, BF16, FLASH, Generated};
 use crate::goldens::{GREEDY, Goldens, PROMPTS, STATES, off};
@@ -11,7 +11,7 @@ const TOLERANCE: f32 = 1e-4;
 /// All logits of a prompt, taken in at once.
 fn logits(model: &PlainModel<'_>, tokens: &[u32]) -> Rows {
     let states = model.extend(&mut model.begin(), tokens).unwrap();
-    model.logits(&states)
+    states.logits()
 }
 
 fn prompts_give_the_references_logits(of: Generated) {
@@ -106,7 +106,7 @@ fn greedy_tokens_are_the_references() {
         let mut next = of.prompt(GREEDY);
         for (step, (&token, margin)) in expected.iter().zip(margins).enumerate() {
             let states = model.extend(&mut sequence, &next).unwrap();
-            let logits = model.logits(&states);
+            let logits = states.logits();
             let last = logits.last().unwrap();
             let best = (0..last.len()).max_by(|&a, &b| last[a].total_cmp(&last[b]));
             let tie = margin <= 2.0 * TOLERANCE;
@@ -131,7 +131,7 @@ fn a_prompt_at_once_in_chunks_and_token_by_token_is_the_same() {
             let (chunk, after) = rest.split_at(size);
             rest = after;
             let states = model.extend(&mut sequence, chunk).unwrap();
-            for row in model.logits(&states).iter() {
+            for row in states.logits().iter() {
                 let at_once = rows.next().unwrap();
                 assert!(row == at_once, "{}, token {}", of.name, sequence.len());
             }
@@ -147,10 +147,26 @@ fn a_token_that_the_model_does_not_have_changes_nothing() {
     let mut sequence = model.begin();
     model.extend(&mut sequence, &[1, 2, 3]).unwrap();
     let error = model.extend(&mut sequence, &[4, 320]).unwrap_err();
-    assert_eq!((error.row, error.token, error.vocabulary), (1, 320, 320));
+    let expected = ExtendError::Token {
+        row: 1,
+        token: 320,
+        vocabulary: 320,
+    };
+    assert_eq!(error, expected);
     assert_eq!(sequence.len(), 3);
     let mut other = model.begin();
     model.extend(&mut other, &[1, 2, 3]).unwrap();
     let [one, two] = [sequence, other].map(|mut of| model.extend(&mut of, &[4]).unwrap());
-    assert_eq!(one, two);
+    assert_eq!(one.rows(), two.rows());
+}
+
+#[test]
+fn a_sequence_goes_on_with_its_own_model() {
+    let (weights, others) = (BF16.weights(), BF16.weights());
+    let (model, other) = (PlainModel::new(&weights), PlainModel::new(&others));
+    let mut sequence = model.begin();
+    model.extend(&mut sequence, &[1, 2, 3]).unwrap();
+    let error = other.extend(&mut sequence, &[4]).unwrap_err();
+    assert_eq!(error, ExtendError::OtherModel { tokens: 3 });
+    assert!(model.extend(&mut sequence, &[4]).is_ok());
 }

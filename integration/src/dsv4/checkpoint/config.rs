@@ -57,8 +57,8 @@ pub struct ModelConfig {
     pub entry_rope: RopeBase,
     /// How weights are quantised, if they are.
     pub quantisation: Option<Quantisation>,
-    /// The token that ends a text.
-    pub end_of_text: Option<u32>,
+    /// The tokens that end a text.
+    pub end_of_text: Vec<u32>,
 }
 
 /// One layer.

@@ -58,7 +58,11 @@ impl ModelConfig {
                 yarn: entry_yarn,
             },
             quantisation,
-            end_of_text: raw.eos_token_id,
+            end_of_text: match raw.eos_token_id {
+                None => Vec::new(),
+                Some(OneOrMore::One(token)) => vec![token],
+                Some(OneOrMore::More(tokens)) => tokens,
+            },
         })
     }
 }
@@ -120,7 +124,15 @@ struct Raw {
     #[serde(default)]
     quantization_config: Option<RawQuantisation>,
     #[serde(default)]
-    eos_token_id: Option<u32>,
+    eos_token_id: Option<OneOrMore>,
+}
+
+/// A token, or a list of them.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(u32),
+    More(Vec<u32>),
 }
 
 #[derive(Deserialize)]

@@ -71,7 +71,7 @@ impl Matrix {
     }
 
     /// Writes the numbers of a row to `out`, which holds a value for each column.
-    pub fn row(&self, row: usize, out: &mut [f32]) {
+    pub(in crate::dsv4) fn row(&self, row: usize, out: &mut [f32]) {
         let row_bytes = self.values.len() / self.rows;
         let bytes = &self.values[row * row_bytes..][..row_bytes];
         match &self.stored {

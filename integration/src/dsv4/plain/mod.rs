@@ -19,7 +19,7 @@
 //! | `attention` | queries, latents, sinks, output |
 //! | `router` | which experts a token goes to, and with which weights |
 //! | `experts` | clamped SwiGLU, shared expert |
-//! | `layer`, `model` | a layer; embedding, layers, head |
+//! | `layer`, `model`, `head` | a layer; embedding and layers; logits |
 //! | `formulas` | what tests replace to see that a mistake is found |
 //!
 //! Names in the sources: DeepSeek-V4's report, sections 2.1 (hash routing), 2.2 (mHC),
@@ -29,6 +29,7 @@ mod attention;
 mod compressor;
 mod experts;
 mod formulas;
+mod head;
 mod hyper;
 mod indexer;
 mod layer;
@@ -39,6 +40,7 @@ mod router;
 mod rows;
 
 pub use formulas::{Angle, Choose, Expand, Formulas, Rotate};
+pub use head::States;
 pub use layer::{Seen, Watch};
-pub use model::{PlainModel, Sequence, TokenError};
+pub use model::{ExtendError, PlainModel, Sequence};
 pub use rows::Rows;

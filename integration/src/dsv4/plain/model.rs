@@ -1,12 +1,11 @@
-//! The decoder: embedding, layers, head.
+//! The decoder: embedding and layers.
 
 use thiserror::Error;
 
 use super::attention::Cache;
 use super::formulas::Formulas;
-use super::hyper::{collapse, outputs};
+use super::head::States;
 use super::layer::{Layer, Seen, Watch};
-use super::linear::{linear, norm_rows, sigmoid};
 use super::rope::Rope;
 use super::rows::Rows;
 use crate::dsv4::checkpoint::{ModelConfig, Weights};
@@ -24,24 +23,36 @@ pub struct PlainModel<'a> {
 
 /// The state of a sequence: what its layers keep of its tokens.
 #[derive(Clone, Debug)]
-pub struct Sequence {
+pub struct Sequence<'a> {
+    /// Those of its model.
+    weights: &'a Weights,
     caches: Vec<Cache>,
     tokens: usize,
 }
 
-/// A token that the model does not have.
+/// Tokens that a sequence cannot be extended by. It is as before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("token {token} of row {row} is none of the model's {vocabulary}")]
-pub struct TokenError {
-    /// The row.
-    pub row: usize,
-    /// The token.
-    pub token: u32,
-    /// Tokens that there are.
-    pub vocabulary: usize,
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The model has no such token.
+    #[error("token {token} of row {row} is none of the model's {vocabulary}")]
+    Token {
+        /// The row.
+        row: usize,
+        /// The token.
+        token: u32,
+        /// Tokens that there are.
+        vocabulary: usize,
+    },
+    /// The sequence was begun by a model with other weights.
+    #[error("the sequence of {tokens} tokens is another model's; begin one with this model")]
+    OtherModel {
+        /// Its tokens.
+        tokens: usize,
+    },
 }
 
-impl Sequence {
+impl Sequence<'_> {
     /// Tokens so far.
     pub fn len(&self) -> usize {
         self.tokens
@@ -72,19 +83,23 @@ impl<'a> PlainModel<'a> {
     }
 
     /// A sequence without tokens.
-    pub fn begin(&self) -> Sequence {
+    pub fn begin(&self) -> Sequence<'a> {
         Sequence {
+            weights: self.weights,
             caches: vec![Cache::default(); self.config.layers.len()],
             tokens: 0,
         }
     }
 
-    /// Takes in the next tokens of a sequence. Gives the last state of each, which
-    /// [`logits`](Self::logits) makes the next token's logits of.
+    /// Takes in the next tokens of a sequence, and gives the last state of each.
     ///
     /// # Errors
-    /// When the model has no such token; the sequence is as before.
-    pub fn extend(&self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Rows, TokenError> {
+    /// When the model has no such token, or the sequence is another model's.
+    pub fn extend(
+        &self,
+        sequence: &mut Sequence<'a>,
+        tokens: &[u32],
+    ) -> Result<States<'a>, ExtendError> {
         self.extend_watched(sequence, tokens, &mut |_, _: Seen<'_>| {})
     }
 
@@ -94,10 +109,15 @@ impl<'a> PlainModel<'a> {
     /// As there.
     pub fn extend_watched(
         &self,
-        sequence: &mut Sequence,
+        sequence: &mut Sequence<'a>,
         tokens: &[u32],
         watch: Watch<'_>,
-    ) -> Result<Rows, TokenError> {
+    ) -> Result<States<'a>, ExtendError> {
+        if !std::ptr::eq(sequence.weights, self.weights) {
+            return Err(ExtendError::OtherModel {
+                tokens: sequence.tokens,
+            });
+        }
         let mut streams = self.embed(tokens)?;
         for (number, weights) in self.weights.layers().iter().enumerate() {
             let plan = self.config.layers[number];
@@ -115,24 +135,18 @@ impl<'a> PlainModel<'a> {
             streams = layer.run(&mut sequence.caches[number], tokens, &streams, watch);
         }
         sequence.tokens += tokens.len();
-        Ok(self.last_states(&streams))
-    }
-
-    /// The logits of all tokens after each row of [`extend`](Self::extend):
-    /// `W_head . x`.
-    pub fn logits(&self, states: &Rows) -> Rows {
-        linear(&self.weights.head().logits, states)
+        Ok(States::new(self.weights, &streams))
     }
 
     /// Every stream begins as the token's embedding.
-    fn embed(&self, tokens: &[u32]) -> Result<Rows, TokenError> {
+    fn embed(&self, tokens: &[u32]) -> Result<Rows, ExtendError> {
         let vocabulary = self.config.vocabulary;
         let (hidden, streams) = (self.config.hidden, self.config.hyper.streams);
         let unknown = tokens
             .iter()
             .position(|&token| token as usize >= vocabulary);
         if let Some(row) = unknown {
-            return Err(TokenError {
+            return Err(ExtendError::Token {
                 row,
                 token: tokens[row],
                 vocabulary,
@@ -145,20 +159,5 @@ impl<'a> PlainModel<'a> {
                 .row(tokens[row] as usize, &mut embedding);
             embedding.repeat(streams)
         }))
-    }
-
-    /// The streams become one as before a block, with `pre` alone:
-    /// `pre = sigmoid(fn . rms(X) scale + base) + eps`; then the last norm.
-    fn last_states(&self, streams: &Rows) -> Rows {
-        let (config, head) = (self.config, self.weights.head());
-        let mixes = outputs(config, &head.hyper, streams);
-        let states = Rows::of(streams.len(), config.hidden, |row| {
-            let mixes = mixes.row(row).iter().zip(&head.hyper.base);
-            let pre: Vec<f32> = mixes
-                .map(|(m, base)| sigmoid(m * head.hyper.scale[0] + base) + config.hyper.eps)
-                .collect();
-            collapse(&pre, streams.row(row))
-        });
-        norm_rows(states, &head.norm, config.norm_eps)
     }
 }
