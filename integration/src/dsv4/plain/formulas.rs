@@ -4,8 +4,6 @@
 //! weights. The rest are these: a test puts a wrong formula in the place of one, and
 //! sees that the comparison with the reference finds it.
 
-use super::{hyper, rope, router};
-
 /// The cosine and the sine of an angle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Angle {
@@ -53,13 +51,4 @@ pub struct Formulas {
     pub choose: Choose,
     /// The hyper-connection after a block.
     pub expand: Expand,
-}
-
-impl Formulas {
-    /// Those of the model.
-    pub const DSV4: Self = Self {
-        rotate: rope::rotate,
-        choose: router::choose,
-        expand: hyper::expand,
-    };
 }

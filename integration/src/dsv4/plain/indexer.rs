@@ -13,6 +13,7 @@ use super::formulas::Formulas;
 use super::linear::{dot, linear};
 use super::rope::Rope;
 use super::rows::Rows;
+use super::top::highest;
 use crate::dsv4::checkpoint::{IndexerWeights, ModelConfig};
 use crate::dsv4::config::Group;
 
@@ -91,13 +92,4 @@ impl<'a> Indexer<'a> {
         let scores: Vec<f32> = keys.iter().map(score).collect();
         highest(&scores, self.config.index_top_k)
     }
-}
-
-/// The places of the `count` highest scores, in order; of equal ones the first.
-pub(super) fn highest(scores: &[f32], count: usize) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..scores.len()).collect();
-    places.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-    places.truncate(count);
-    places.sort_unstable();
-    places
 }

@@ -11,7 +11,7 @@
 //!
 //! | file | formula |
 //! | --- | --- |
-//! | `rows`, `linear` | products, norms |
+//! | `rows`, `linear`, `top` | products, norms, the highest scores |
 //! | `rope` | rotary embedding, YaRN |
 //! | `hyper` | hyper-connections, Sinkhorn-Knopp |
 //! | `compressor` | entries of groups of tokens |
@@ -38,6 +38,7 @@ mod model;
 mod rope;
 mod router;
 mod rows;
+mod top;
 
 pub use formulas::{Angle, Choose, Expand, Formulas, Rotate};
 pub use head::States;

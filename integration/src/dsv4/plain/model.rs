@@ -8,8 +8,18 @@ use super::head::States;
 use super::layer::{Layer, Seen, Watch};
 use super::rope::Rope;
 use super::rows::Rows;
+use super::{hyper, rope, router};
 use crate::dsv4::checkpoint::{ModelConfig, Weights};
 use crate::dsv4::config::LayerKind;
+
+impl Formulas {
+    /// Those of the model.
+    pub const DSV4: Self = Self {
+        rotate: rope::rotate,
+        choose: router::choose,
+        expand: hyper::expand,
+    };
+}
 
 /// The model of a checkpoint.
 #[derive(Debug)]

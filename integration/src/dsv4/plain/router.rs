@@ -7,9 +7,9 @@
 //! `routed_scale`, whoever chose.
 
 use super::formulas::Formulas;
-use super::indexer::highest;
 use super::linear::{linear, softplus};
 use super::rows::Rows;
+use super::top::highest;
 use crate::dsv4::checkpoint::{FeedForwardWeights, Gate, ModelConfig};
 
 /// An expert of a token, and its weight.
