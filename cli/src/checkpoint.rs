@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failure> {
         }
         _ => Failure::from(error),
     })?;
-    let found = Found::of(&checkpoint);
+    let found = Contents::of(&checkpoint);
     if options.json {
         exit::print(exit::plain_json(&serde_json::to_string_pretty(&found)?))?;
     } else {
@@ -79,7 +79,7 @@ impl Bar {
 }
 
 #[derive(Serialize)]
-struct Found {
+struct Contents {
     layers: Layers,
     parts: Vec<Part>,
     weights: u64,
@@ -104,7 +104,7 @@ struct Part {
     formats: Vec<String>,
 }
 
-impl Found {
+impl Contents {
     fn of(checkpoint: &Checkpoint) -> Self {
         let layers = &checkpoint.weights.config().layers;
         let count = |kind| layers.iter().filter(|layer| layer.kind == kind).count();
@@ -130,7 +130,7 @@ impl Found {
     }
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Layers {
             window,

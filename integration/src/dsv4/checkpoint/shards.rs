@@ -22,13 +22,13 @@ const PREDICTION: &str = "mtp.";
 /// All tensors of a checkpoint's files, by name.
 #[derive(Debug)]
 pub struct Shards {
-    tensors: BTreeMap<String, Found>,
+    tensors: BTreeMap<String, Stored>,
     /// Found while the files were opened.
     faults: Vec<TensorFault>,
 }
 
 #[derive(Debug)]
-struct Found {
+struct Stored {
     tensor: Tensor,
     shard: Arc<str>,
     taken: bool,
@@ -121,7 +121,7 @@ impl Shards {
                     source: safetensors::SafeTensorError::InvalidOffset(name),
                 });
             };
-            let found = Found {
+            let found = Stored {
                 tensor: Tensor {
                     dtype: info.dtype,
                     shape: info.shape.clone(),
