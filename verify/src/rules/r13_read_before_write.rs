@@ -65,14 +65,13 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
             let all = context.accesses.of(read.buffer);
             all.filter(|touch| touch.mode.writes()).collect()
         });
-        if let Some(gap) = uncovered(context, &read, writes, false, findings) {
-            if !uncovered_with_joins(context, &read, writes) {
+        if let Some(gap) = uncovered(context, &read, writes, findings) {
+            if !uncovered_with_joins(context, &read, writes, false) {
                 continue;
             }
             // Without words there is nothing that may have written it.
             let words = !context.trace.possible.is_empty();
-            let surely =
-                !words || uncovered(context, &read, writes, true, findings).is_some();
+            let surely = !words || uncovered_with_joins(context, &read, writes, true);
             findings.push(Finding {
                 proven: surely,
                 ..unwritten(context, &read, gap, writes)
@@ -82,13 +81,11 @@ pub(super) fn check(input: &Input<'_, '_>, findings: &Findings) -> Checked {
     Ok(())
 }
 
-/// The lowest bytes of `read` that no earlier write covers; writes that are
-/// only `possible` count or not.
+/// The lowest bytes of `read` that no earlier declared write covers.
 fn uncovered(
     context: &Context<'_>,
     read: &Touch,
     writes: &[Touch],
-    possible: bool,
     findings: &Findings,
 ) -> Option<ByteRange> {
     let mut covered: Vec<ByteRange> = Vec::new();
@@ -97,7 +94,7 @@ fn uncovered(
         if context.graph.position(write.node) >= here {
             break;
         }
-        if !(write.declared || possible) || !write.bytes.overlaps(&read.bytes) {
+        if !write.declared || !write.bytes.overlaps(&read.bytes) {
             continue;
         }
         findings.compared();
@@ -113,13 +110,22 @@ fn uncovered(
 }
 
 /// Whether bytes of `read` stay uncovered when each declared write that stands before
-/// it, and that R1 names beside it, is ordered before it.
-fn uncovered_with_joins(context: &Context<'_>, read: &Touch, writes: &[Touch]) -> bool {
+/// it, and that R1 names beside it, is ordered before it. Writes that are only
+/// `possible` count where they are ordered, or not at all.
+fn uncovered_with_joins(
+    context: &Context<'_>,
+    read: &Touch,
+    writes: &[Touch],
+    possible: bool,
+) -> bool {
     let early = writes.iter().filter(|write| {
-        let conflict = write.mode.conflicts(read.mode);
-        let ended = || context.reach.ends_before(write.node, read.node, read.phase);
-        let here = write.declared && write.bytes.overlaps(&read.bytes);
-        here && context.stands_before(write.node, read.node) && (conflict || ended())
+        let joined = write.declared && write.mode.conflicts(read.mode);
+        let ended = || {
+            let counts = write.declared || possible;
+            counts && context.reach.ends_before(write.node, read.node, read.phase)
+        };
+        let here = write.bytes.overlaps(&read.bytes);
+        here && context.stands_before(write.node, read.node) && (joined || ended())
     });
     let covered: RangeSet = early.map(|write| write.bytes).collect();
     !covered.covers(&read.bytes)

@@ -470,22 +470,12 @@ fn reads(trace: &Trace, count: usize) -> Found {
         // What a join of declared writes would put right is R1's.
         .filter(|read| {
             (read.bytes.start..read.bytes.end).any(|byte| {
-                !trace.accesses[..count].iter().any(|write| {
-                    let joined = write.node < read.node && write.mode.conflicts(read.mode);
+                !trace.accesses.iter().enumerate().any(|(at, write)| {
+                    let late = write.node < read.node && write.mode.conflicts(read.mode);
                     write.buffer == read.buffer
                         && write.mode.writes()
                         && write.bytes.contains_byte(byte)
-                        && (joined || before(write.node, read))
-                })
-            })
-        })
-        .filter(|read| {
-            (read.bytes.start..read.bytes.end).any(|byte| {
-                !trace.accesses.iter().any(|write| {
-                    write.buffer == read.buffer
-                        && write.mode.writes()
-                        && write.bytes.contains_byte(byte)
-                        && before(write.node, read)
+                        && (at < count && late || before(write.node, read))
                 })
             })
         })
