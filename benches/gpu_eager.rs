@@ -136,6 +136,8 @@ enum Node {
         cluster: Option<sys::CUlaunchAttribute>,
     },
     Fill(sys::CUDA_MEMSET_NODE_PARAMS),
+    /// A row of bytes on the device.
+    Copy(sys::CUDA_MEMCPY3D),
 }
 
 impl ByHand {
@@ -206,6 +208,15 @@ impl Node {
                     sys::cuGraphMemsetNodeGetParams(raw, params.as_mut_ptr()).result()?;
                     Ok(Self::Fill(params.assume_init()))
                 }
+                Type::CU_GRAPH_NODE_TYPE_MEMCPY => {
+                    let mut params = MaybeUninit::<sys::CUDA_MEMCPY3D>::zeroed();
+                    sys::cuGraphMemcpyNodeGetParams(raw, params.as_mut_ptr()).result()?;
+                    let params = params.assume_init();
+                    match (params.Height, params.Depth) {
+                        (0 | 1, 0 | 1) => Ok(Self::Copy(params)),
+                        rows => Err(format!("a step has a copy of {rows:?} rows").into()),
+                    }
+                }
                 other => Err(format!("a step has a node of kind {other:?}").into()),
             }
         }
@@ -243,6 +254,11 @@ impl Node {
                     let bytes = fill.width * fill.elementSize as usize;
                     let value = fill.value as u8;
                     sys::cuMemsetD8Async(fill.dst, value, bytes, stream).result()?;
+                }
+                Self::Copy(copy) => {
+                    let to = copy.dstDevice + copy.dstXInBytes as u64;
+                    let from = copy.srcDevice + copy.srcXInBytes as u64;
+                    sys::cuMemcpyAsync(to, from, copy.WidthInBytes, stream).result()?;
                 }
             }
         }
