@@ -129,7 +129,9 @@ __device__ __forceinline__ Threshold threshold(
 }
 
 // Writes the slots of the entries of this block's slice that are above the
-// threshold, and of those of its equals that are taken.
+// threshold, and of those of its equals that are taken. What follows the first `k` is
+// dropped: there is nothing, unless somebody writes the logits meanwhile, and even then
+// the row of slots and the list in shared memory hold no more.
 template <typename Layout>
 __device__ __forceinline__ void collect(
     Shared& shared,
@@ -138,6 +140,7 @@ __device__ __forceinline__ void collect(
     Threshold threshold,
     const int* table,
     const Layout& layout,
+    u32 k,
     int* out) {
     for (u32 start = 0; start < slice.rounds(); start += MARKED) {
         const u32 stop = min(start + MARKED, slice.rounds());
@@ -181,6 +184,7 @@ __device__ __forceinline__ void collect(
             return threshold.above + (counts & 0xffff) + min(threshold.equal + (counts >> 16), threshold.needed);
         };
         const u32 base = place(0);
+        const u32 room = k - min(base, k);
         u32 at = place(before) - base;
         u32 equal = threshold.equal + (before >> 16);
 #pragma unroll
@@ -190,7 +194,7 @@ __device__ __forceinline__ void collect(
                 const u32 lowest = marks & (0u - marks);
                 marks ^= lowest;
                 const bool is_same = same[i] & lowest;
-                if (!is_same || equal < threshold.needed) {
+                if ((!is_same || equal < threshold.needed) && at < room) {
                     shared.selected[at] = slice.begin + start * ROUND + (first + i) * 32 + __ffs(static_cast<int>(lowest)) - 1;
                     ++at;
                 }
@@ -198,7 +202,7 @@ __device__ __forceinline__ void collect(
             }
         }
         __syncthreads();
-        const u32 selected = place(total) - base;
+        const u32 selected = min(place(total) - base, room);
         for (u32 i = threadIdx.x; i < selected; i += THREADS) {
             out[base + i] = layout.slot(table, shared.selected[i]);
         }
@@ -261,7 +265,7 @@ __device__ __forceinline__ void run(
     const Threshold found = threshold(shared, slice, kept, parts, rank, k);
     // Others may read this block's counts until all have come here.
     leave_begin(parts == 1);
-    collect(shared, slice, kept, found, table, layout, out);
+    collect(shared, slice, kept, found, table, layout, k, out);
     leave_end(parts == 1);
 }
 }  // namespace selection
