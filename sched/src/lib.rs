@@ -39,15 +39,15 @@ mod turns;
 
 pub use capture::{
     Arg, Args, Attached, Buffer, Capture, CaptureOptions, Cast, CheckedArgs, Detached, Difference,
-    Differential, Dyn, EagerRun, ForeignAddresses, ForeignCall, HostTouch, Joined, Lane, Part,
-    Placement, Poison, Readings, Scratch, Seen, Sizing, Stream, Taps, Touch, Verify, VisibleOn,
-    atomics, cast, narrow, part, reads, updates, writes,
+    Differential, Dyn, EagerRun, ForeignAddresses, ForeignCall, Joined, Lane, Part, Placement,
+    Poison, Readings, Scratch, Seen, Sizing, Stream, Taps, Touch, Verify, VisibleOn, atomics, cast,
+    narrow, part, reads, updates, writes,
 };
 #[doc(hidden)]
 pub use capture::{Binder, Place};
 pub use device::{
-    Damage, Device, DeviceStream, Event, GuardReport, Held, LoadedKernel, Module, Persistent,
-    Pinned, Side, Table,
+    Damage, Device, DeviceStream, Event, GuardReport, Held, HostTouch, LoadedKernel, Module,
+    Persistent, Pinned, Side, Table,
 };
 pub use error::{EngineError, Error, FeedError, InstrumentError, KernelError, Result};
 pub use feed::{Feed, Readback, Staging, Step, StepId};

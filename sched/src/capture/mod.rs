@@ -44,7 +44,6 @@ mod call;
 mod eager;
 mod early;
 mod handle;
-mod host;
 mod lane;
 mod nodes;
 mod open;
@@ -75,8 +74,7 @@ pub use buffer::{
 pub use call::{ForeignAddresses, ForeignCall};
 pub use eager::EagerRun;
 pub use handle::Capture;
-pub(crate) use host::HostFn;
-pub use host::HostTouch;
+
 pub use lane::{Dyn, Lane, VisibleOn};
 pub use options::{CaptureOptions, Placement, Verify};
 pub use rewrite::{Difference, Differential, Poison, Readings, Taps};

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use streamweir_alloc::Lease;
 use streamweir_hal::owned::OwnedModule;
 
-use crate::capture::HostFn;
-use crate::device::{Claim, EventInner, PersistentInner, PinnedInner};
+use crate::device::{Claim, EventInner, HostFn, PersistentInner, PinnedInner};
 
 /// All that the nodes of a graph refer to (invariant 6). Dropping it releases
 /// nothing by itself: each part goes to the reclaimer.

@@ -9,8 +9,7 @@ use streamweir_hal::driver::{LaunchShape, Start};
 use streamweir_trace::{AccessMode, ByteRange, PdlWait, ScopeId, SourceLine, StreamId};
 
 use super::Draft;
-use crate::capture::host::HostFn;
-use crate::device::{EventInner, KernelInfo};
+use crate::device::{EventInner, HostFn, KernelInfo};
 
 /// A buffer of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

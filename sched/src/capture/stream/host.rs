@@ -3,10 +3,9 @@
 use std::panic::Location;
 
 use super::Stream;
-use crate::capture::host::{HostFn, HostTouch};
 use crate::capture::lane::Lane;
 use crate::capture::recording::What;
-use crate::device::{Pinned, Recorded, values};
+use crate::device::{HostFn, HostTouch, Pinned, Recorded, values};
 use crate::error::{Error, FeedError, Result};
 use crate::kernel::Element;
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use streamweir_hal::driver::HostCall;
 use streamweir_trace::AccessMode;
 
-use crate::device::{Pinned, PinnedInner};
+use super::host_use::PinnedInner;
+use super::pinned::Pinned;
 
 /// Page-locked memory that a function of the host touches. See
 /// [`Stream::host_call_unchecked`](crate::Stream::host_call_unchecked).
 pub struct HostTouch {
-    pub(super) memory: Arc<PinnedInner>,
-    pub(super) mode: AccessMode,
+    pub(crate) memory: Arc<PinnedInner>,
+    pub(crate) mode: AccessMode,
 }
 
 impl HostTouch {
@@ -43,11 +44,11 @@ pub(crate) struct HostFn {
     /// What tells of a panic.
     touched: Vec<Arc<PinnedInner>>,
     /// Whether its touches are the caller's word.
-    pub(super) vouched: bool,
+    pub(crate) vouched: bool,
 }
 
 impl HostFn {
-    pub(super) fn new(
+    pub(crate) fn new(
         name: &str,
         body: Box<dyn Fn() + Send + Sync>,
         touched: Vec<Arc<PinnedInner>>,
@@ -62,7 +63,7 @@ impl HostFn {
     }
 
     /// The call, good as long as this is held.
-    pub(super) fn call(self: &Arc<Self>) -> HostCall {
+    pub(crate) fn call(self: &Arc<Self>) -> HostCall {
         HostCall {
             function: called,
             data: Arc::as_ptr(self).cast_mut().cast(),
