@@ -55,7 +55,7 @@ fn a_hazard_is_shown_searched_selected_and_named() {
     page.until("document.querySelector('button.hazard[aria-pressed=true]') !== null");
     let words = page.text("document.querySelector('#hazards li').textContent");
     assert!(
-        words.contains("indexer_logits") && words.contains("add a join"),
+        words.contains("topk_512") && words.contains("add a join"),
         "{words}"
     );
     let drawing = page.text("document.querySelector('#hazards pre').textContent");
